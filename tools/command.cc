@@ -56,7 +56,8 @@ int runCommand(int argc, const char* const* argv) {
   std::vector<std::pair<std::string, Action>> commands;
   for (const auto& [word, add] : std::initializer_list<std::pair<const char*, Add>> {
          {"bench", addBench}, {"run", addRun}, {"plan", addPlan}, {"simulate", addSimulate},
-             {"tune", addTune}, {"topo", addTopo},
+             {"tune", addTune}, {"topo", addTopo}, {"doctor", addDoctor}, {"dump", addDump},
+             {"report", addReport},
 #if RONDO_HAVE_TRAINER
              {"train", addTrain},
 #endif

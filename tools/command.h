@@ -40,6 +40,9 @@ Action addPlan(CLI::App& app, const std::vector<std::string>& arguments);
 Action addSimulate(CLI::App& app, const std::vector<std::string>& arguments);
 Action addTune(CLI::App& app, const std::vector<std::string>& arguments);
 Action addTopo(CLI::App& app, const std::vector<std::string>& arguments);
+Action addDump(CLI::App& app, const std::vector<std::string>& arguments);
+Action addReport(CLI::App& app, const std::vector<std::string>& arguments);
+Action addDoctor(CLI::App& app, const std::vector<std::string>& arguments);
 Action addTrain(CLI::App& app, const std::vector<std::string>& arguments);
 Action addHelp(CLI::App& app, const std::vector<std::string>& arguments);
 

@@ -117,6 +117,11 @@ struct RONDO_API Options {
   /// RONDO_DEBUG_FILE, NCCL_DEBUG_FILE. %h is the host's name, %p the process id. Empty: stderr.
   std::string log_file;
 
+  /// RONDO_DUMP. Folder for dumps of this process's last calls, which `rondo report` reads. One is
+  /// written when a communicator fails, and, unless the program handles SIGQUIT itself, on SIGQUIT.
+  /// The first communicator of a process that names a folder decides. Empty: none is written.
+  std::string dump_folder;
+
   /// Limits of the three durations above. Within them, arithmetic with deadlines cannot
   /// overflow. A heartbeat below its limit would report live ranks as silent, and one above
   /// would never report any.

@@ -220,6 +220,9 @@ constexpr Entry kEntries[] = {
      [](const Options& options) { return std::string(base::name(options.log_level)); }},
     {"RONDO_DEBUG_FILE", "NCCL_DEBUG_FILE", "log file (%h: host, %p: process id); empty: stderr",
      setText<&Options::log_file>, showText<&Options::log_file>, logFileFromNccl},
+    {"RONDO_DUMP", "",
+     "folder for dumps of the last calls, when a communicator fails and on SIGQUIT; empty: none",
+     setText<&Options::dump_folder>, showText<&Options::dump_folder>},
 };
 
 /// Variables that are not options of a communicator and are read elsewhere: what `rondo run` passes

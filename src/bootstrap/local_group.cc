@@ -254,6 +254,7 @@ void LocalCommunicator::failLocked(Failure failure) {
   if (!ledger_.fail(failure)) return;
   raise(failed_);
   changed_->notify_all();
+  for (const auto& board : boards_) board->failed.tell(*ledger_.failure(), board == boards_.back());
 }
 
 void LocalCommunicator::readBoards() {

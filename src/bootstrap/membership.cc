@@ -452,6 +452,7 @@ void Membership::setFailure(RemoteCommunicator& communicator, Failure failure) {
   communicator.failure = std::move(failure);
   raise(communicator.failed);
   changed_->notify_all();
+  communicator.board.failed.tell(*communicator.failure, true);
 }
 
 void Membership::failAll(const std::function<Failure(const RemoteCommunicator&, int)>& verdict) {

@@ -1,6 +1,8 @@
 // Opens a rank's session, by kind of rendezvous.
 #include "bootstrap/session.h"
 
+#include <utility>
+
 #include "base/clock.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/ledger.h"
@@ -12,6 +14,19 @@
 #include "net/interfaces.h"
 
 namespace rondo::bootstrap {
+
+void FailureWatch::set(Tell tell) {
+  const std::lock_guard lock(mutex_);
+  tell_ = std::move(tell);
+  if (tell_ && first_) tell_(*first_, true);
+}
+
+void FailureWatch::tell(const Failure& failure, bool last) {
+  const std::lock_guard lock(mutex_);
+  if (first_) return;
+  first_ = failure;
+  if (tell_) tell_(failure, last);
+}
 
 namespace {
 

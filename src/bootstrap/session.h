@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,6 +33,24 @@ struct Failure {
   Error error() const { return Error(code, text, culprit); }
 };
 
+/// Tells one object of a failure as soon as the control plane knows it, also while no thread of the
+/// program polls. Any thread.
+class FailureWatch {
+ public:
+  /// `last`: no other rank of this process will be told of the same failure.
+  using Tell = std::function<void(const Failure&, bool last)>;
+  /// Null: tells no longer; then the old function is not running when this returns. A failure that
+  /// came before is told at once.
+  void set(Tell tell);
+  /// Only the first failure counts.
+  void tell(const Failure& failure, bool last);
+
+ private:
+  std::mutex mutex_;
+  Tell tell_;
+  std::optional<Failure> first_;
+};
+
 /// A rank's progress. The engine's thread writes it, the control thread reports it. From the
 /// reports, timeouts name the late ranks, and ranks that make different calls are found even if no
 /// message passes between them.
@@ -39,6 +58,7 @@ struct alignas(64) ProgressBoard {
   CallLog calls;                                    ///< the collectives that the rank has entered
   std::atomic<std::uint64_t> completed{0};          ///< number of the last collective completed
   std::atomic<DescribeSignature> describe{nullptr}; ///< set before the first call
+  FailureWatch failed;
 };
 
 /// The call that an engine is waiting in, for reports.

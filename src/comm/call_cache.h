@@ -19,7 +19,9 @@ class CallCache {
   struct Known {
     engine::BoundPlan plan;
     Buffers buffers;
-    std::uint64_t signature = 0; ///< see sign()
+    std::uint64_t signature = 0;      ///< see sign()
+    std::uint64_t recorded = 0;       ///< the shape, as the record of calls has it
+    std::uint64_t recorded_count = 0; ///< of v-forms: 0 if it differs between ranks
   };
 
   CallCache(int rank, int size) : rank_(rank), size_(size) {}

@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/pending_group.h"
 #include "comm/region.h"
 #include "device/window.h"
+#include "observe/dump.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 
@@ -46,6 +49,26 @@ plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
   return plan;
 }
 
+/// "shm, tcp": the transports to the other ranks.
+std::string transportsOf(const engine::Fabric& fabric, int size) {
+  std::set<std::string_view> names;
+  for (int peer = 0; peer < size; ++peer) names.insert(fabric.transportTo(peer));
+  if (names.size() > 1) names.erase("self");
+  std::string text;
+  for (const std::string_view one : names) (text += text.empty() ? "" : ", ") += one;
+  return text;
+}
+
+/// What the record of calls says of this shape.
+std::uint64_t packed(const Call& call, std::uint8_t algorithm) {
+  observe::Shape shape{.collective = call.collective, .type = call.type, .algorithm = algorithm};
+  if (reduces(call.collective)) shape.op = call.op.kind();
+  shape.uneven = call.layout != nullptr;
+  shape.sending = call.sending;
+  shape.root = static_cast<std::uint16_t>(call.root);
+  return shape.packed();
+}
+
 /// Ends a run that the engine does not have.
 void endAtOnce(engine::Run& run, const Error& error) {
   run.error = std::make_unique<const Error>(engine::anew(error));
@@ -67,13 +90,24 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       size_(session_->size()),
       progress_board_(session_->progress()),
       process_(::getpid()),
+      recorder_(
+          {session_->job(), session_->communicator(), rank_, size_, transportsOf(*fabric, size_)}),
       fabric_(std::move(fabric)),
       plans_(rank_),
       calls_(rank_, size_),
       engine_(std::move(engine)),
-      failure_(*session_, *engine_, options.timeout, options.patient),
+      failure_(*session_, *engine_, recorder_, options.timeout, options.patient),
       progress_loop_(*engine_, failure_, progress_board_, rank_, oversubscribed) {
   progress_board_.describe = &describe;
+  observe::dumpInto(options.dump_folder);
+  progress_board_.failed.set([this](const bootstrap::Failure& failure, bool last) {
+    recorder_.fail(failure.code, failure.text, failure.culprit);
+    if (last) observe::dumpFailure();
+  });
+}
+
+CommunicatorImpl::~CommunicatorImpl() {
+  if (::getpid() == process_) progress_board_.failed.set(nullptr);
 }
 
 void CommunicatorImpl::release(CommunicatorImpl* impl) {
@@ -102,7 +136,12 @@ CallCache::Known& CommunicatorImpl::known(const Call& call) {
 
 CallCache::Known& CommunicatorImpl::learn(const Call& call) {
   try {
-    return calls_.add(call, bind(call));
+    std::string algorithm;
+    engine::BoundPlan plan = bind(call, algorithm);
+    CallCache::Known& known = calls_.add(call, std::move(plan));
+    known.recorded = packed(call, recorder_.algorithm(algorithm));
+    known.recorded_count = call.layout ? known.signature & 0xffffffff : call.count;
+    return known;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::system) throw; // all ranks get the same error
     failure_.failLocally(title(call), error.what());
@@ -122,7 +161,7 @@ plan::Spec CommunicatorImpl::specOf(const Call& call) const {
                        (!reduces(call.collective) || device::switchReduces(kind.type, kind.op))};
 }
 
-engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
+engine::BoundPlan CommunicatorImpl::bind(const Call& call, std::string& algorithm) {
   plan::CallShape shape{call.count, call.type, call.op.kind()};
   if (call.layout) {
     shape.input = tableOf(call.layout->input);
@@ -134,9 +173,10 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   const plan::Spec spec = specOf(call);
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
   const plan::Choice choice = planner::choose(spec, bytes, policy_, plans_);
+  algorithm = choice.text();
   // Once per shape. The choice is the same on all ranks, so one of them tells it.
   base::log(rank_ == 0 ? LogLevel::info : LogLevel::trace, title(call), " of ", call.count, " ",
-            name(call.type), " uses ", choice.text());
+            name(call.type), " uses ", algorithm);
   return engine_->bind(plans_.of(*choice.algorithm, choice.applied(spec)), shape);
 }
 
@@ -162,6 +202,7 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   run.signature = numbered(shape.signature, sequence);
   run.sequence = point_to_point ? 0 : sequence;
   if (!point_to_point) progress_board_.calls.enter(sequence, run.signature);
+  run.recorded = recorder_.begin(shape.recorded, shape.recorded_count, sequence, !point_to_point);
   engine_->submit(run, queue);
 }
 

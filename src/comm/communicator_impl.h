@@ -27,6 +27,7 @@
 #include "comm/work_state.h"
 #include "engine/engine.h"
 #include "engine/fabric.h"
+#include "observe/recorder.h"
 #include "plan/plan_cache.h"
 #include "planner/choose.h"
 #include "rondo/buffer.h"
@@ -67,6 +68,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
                    planner::Policy policy, std::unique_ptr<engine::Fabric> fabric,
                    std::unique_ptr<engine::Engine> engine, bool oversubscribed,
                    std::vector<Place> places);
+  ~CommunicatorImpl();
   /// Deleter of the shared_ptr. The last owner may be a call that the helper thread completes.
   static void release(CommunicatorImpl* impl);
 
@@ -123,7 +125,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   CallCache::Known& known(const Call& call);
   CallCache::Known& learn(const Call& call);
   plan::Spec specOf(const Call& call) const;
-  engine::BoundPlan bind(const Call& call);
+  engine::BoundPlan bind(const Call& call, std::string& algorithm);
   void submit(const Call& call, engine::Run& run);
   template <class Body>
   auto inTurn(std::uint64_t turn, const Body& body);
@@ -138,6 +140,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const pid_t process_; ///< a forked child must not use the channels
   std::atomic<void*> stream_{nullptr};
   ControlTurns turns_;
+  /// Declared before the engine, which ends calls in its destructor.
+  observe::Recorder recorder_;
 
   // Guarded by the progress loop's mutex, except the engine's thread-safe functions.
   std::unique_ptr<engine::Fabric> fabric_;

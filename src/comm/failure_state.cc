@@ -78,6 +78,7 @@ void FailureState::inspect(base::Clock::time_point now) {
   const bool spared = spared_.load(std::memory_order_relaxed);
   const auto limit = std::min<base::Clock::duration>(
       timeout_, spared ? base::Clock::duration(Patience::kBereaved) : timeout_);
+  recorder_.look();
   for (const engine::Standing& standing : engine_.standing(now, least)) {
     const auto since = std::min(standing.since, now - woke_);
     const bool late = since >= limit && (!spared || now - death_heard_ >= limit);
@@ -85,8 +86,10 @@ void FailureState::inspect(base::Clock::time_point now) {
     const bool told = run.told > base::Clock::duration{};
     const bool tell =
         !told || (run.sequence == 0 && standing.since - run.told >= Patience::kStallAgain);
-    if (!tell && !late) continue;
     const engine::Position position = engine_.position(run);
+    recorder_.waits(run.recorded, position.peer, position.text,
+                    static_cast<std::uint64_t>(standing.since.count()));
+    if (!tell && !late) continue;
     if (tell) session_.stalled(stallOf(run, position)), run.told = standing.since;
     if (!late) continue;
     return spared ? endCalls(session_.failure()) : endLate(run, position, standing.since);

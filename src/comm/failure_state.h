@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "bootstrap/session.h"
 #include "engine/engine.h"
+#include "observe/recorder.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
@@ -20,10 +21,11 @@ namespace rondo::comm {
 class FailureState {
  public:
   /// `timeout`, `patient`: see Options.
-  FailureState(bootstrap::Session& session, engine::Engine& engine,
+  FailureState(bootstrap::Session& session, engine::Engine& engine, observe::Recorder& recorder,
                std::chrono::milliseconds timeout, bool patient)
       : session_(session),
         engine_(engine),
+        recorder_(recorder),
         timeout_(timeout),
         patient_(patient),
         failed_word_(session.failedWord()) {}
@@ -82,6 +84,7 @@ class FailureState {
 
   bootstrap::Session& session_;
   engine::Engine& engine_;
+  observe::Recorder& recorder_;
   std::chrono::milliseconds timeout_;
   const bool patient_;
   const std::atomic<std::uint32_t>& failed_word_;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "engine/bound_plan.h"
 #include "engine/scaling.h"
+#include "observe/recorder.h"
 #include "plan/plan_cache.h"
 #include "rondo/error.h"
 #include "rondo/stream.h"
@@ -32,6 +33,7 @@ struct Run {
   std::byte* output = nullptr;
   std::uint64_t signature = 0;
   std::uint64_t sequence = 0; ///< 0: a send or receive
+  observe::Ticket recorded;   ///< its place in the rank's record of calls
   Scaling scaling;
 
   /// Stored last, with release. A thread that reads true with acquire sees everything that the run
@@ -172,6 +174,7 @@ class Engine {
   /// Ends a run. The caller may free the run as soon as this stores `done`.
   void end(Run& run, const Error* error) {
     const std::shared_ptr<void> keep = std::move(run.keep);
+    run.recorded.end(error != nullptr);
     if (error) {
       run.error = std::make_unique<const Error>(anew(*error));
     } else if (run.sequence > 0) {

@@ -1,0 +1,27 @@
+// Writes a process's record of calls to a file of JSON lines.
+#pragma once
+
+#include <string>
+
+namespace rondo::observe {
+
+/// Version of the format of dumps.
+inline constexpr int kDumpVersion = 1;
+
+/// Writes the record in `memory_file`, of this process or another one, to `to`. `reason`:
+/// "failure", "SIGQUIT" or "request". `state`: of the process, as in /proc/PID/stat ('R', 'T',
+/// ...). Returns 0, or the error number; EPROTO if the file is not a record of calls of this
+/// version. It believes nothing that it reads: the file may change meanwhile. Async-signal-safe.
+int writeDump(int memory_file, int to, const char* reason, char state);
+
+/// Names the folder where this process writes dumps; the first call counts. From then on SIGQUIT
+/// makes a dump, and has no other effect, unless the program handles it. (Shells let programs in
+/// the background ignore it; that does not count.) Throws Error(invalid_argument) for a name that
+/// is too long.
+void dumpInto(const std::string& folder);
+
+/// Writes a dump into the folder, if there is one, or logs why it cannot. A process makes at most 8
+/// of them. Any thread.
+void dumpFailure();
+
+} // namespace rondo::observe

@@ -1,0 +1,76 @@
+// The bytes of a process's record of calls, which other processes read. Change kVersion with them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace rondo::observe {
+
+inline constexpr std::uint64_t kMagic = 0x534c4c4143444e52; ///< "RNDCALLS"
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::size_t kPage = 4096;
+
+/// The first page of the file.
+struct FileHead {
+  std::uint64_t magic = kMagic;
+  std::uint32_t version = kVersion;
+  std::uint32_t blocks = 0; ///< capacity of the file; unused blocks are zero
+  std::uint64_t process = 0;
+  std::uint64_t ticks = 0;       ///< the time-stamp counter ...
+  std::uint64_t nanoseconds = 0; ///< ... and the wall clock, read at the same time
+  char host[64] = {};
+};
+
+/// One call. `number` is stored last; 0: never used.
+struct Record {
+  std::uint64_t number = 0;   ///< counts the calls of the communicator from 1
+  std::uint64_t sequence = 0; ///< as error texts name it: of collectives, or of messages to a peer
+  std::uint64_t entered = 0;  ///< ticks
+  std::uint64_t ended = 0;    ///< ticks; the lowest bit: it failed; 0: in flight
+  std::uint64_t what = 0;     ///< see Shape::packed()
+  std::uint64_t count = 0;
+};
+
+/// What a call in flight waits for, as it was at the last look.
+struct Wait {
+  std::uint64_t number = 0; ///< of the call
+  std::uint64_t since = 0;  ///< nanoseconds without progress
+  std::int32_t peer = -1;
+  char text[164] = {}; ///< ends with a zero
+};
+
+enum class State : std::uint32_t { unused, open, closed };
+
+/// The first page of a block: a rank of a communicator.
+struct BlockHead {
+  static constexpr std::size_t kAlgorithms = 32, kWaits = 6;
+
+  State state = State::unused;
+  std::int32_t rank = -1, size = 0;
+  std::int32_t culprit = -1;
+  std::uint64_t job = 0, communicator = 0;
+  std::uint64_t claimed = 0;  ///< number of the last call, stored before its record is written
+  std::uint64_t entered = 0;  ///< sequence number of the last collective
+  std::uint64_t opened = 0;   ///< counts the uses of the blocks of this process
+  std::uint64_t capacity = 0; ///< records in use: call n is record n % capacity
+  std::uint64_t waits = 0;    ///< of `wait`
+  char transports[64] = {};
+  char failure_code[32] = {}; ///< empty: it has not failed
+  char failure[768] = {};
+  char algorithms[kAlgorithms][32] = {};
+  Wait wait[kWaits] = {};
+};
+
+inline constexpr std::size_t kFewRecords = 64, kMostRecords = 2048;
+/// Pages of a block: its head, and its records.
+inline constexpr std::size_t kBlockBytes = kPage + kMostRecords * sizeof(Record);
+inline constexpr std::size_t kFewBytes = 2 * kPage;
+
+static_assert(sizeof(FileHead) <= kPage && sizeof(BlockHead) <= kPage);
+static_assert(kBlockBytes % kPage == 0 && kFewRecords * sizeof(Record) <= kPage);
+static_assert(std::is_trivially_copyable_v<BlockHead> && std::is_trivially_copyable_v<Record>);
+
+constexpr std::size_t blockAt(std::size_t index) { return kPage + index * kBlockBytes; }
+
+} // namespace rondo::observe

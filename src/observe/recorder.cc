@@ -1,0 +1,97 @@
+// The parts of the recorder that a call does not pass.
+#include "observe/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "observe/memory.h"
+
+namespace rondo::observe {
+
+namespace {
+
+template <std::size_t size>
+void copy(char (&to)[size], std::string_view from) {
+  const std::size_t bytes = std::min(from.size(), size - 1);
+  std::memcpy(to, from.data(), bytes);
+  std::memset(to + bytes, 0, size - bytes);
+}
+
+} // namespace
+
+bool Shape::unpack(std::uint64_t packed, Shape& shape) {
+  const auto byte = [packed](int shift) { return packed >> shift & 0xff; };
+  if (byte(0) >= kCollectiveCount || byte(8) >= kDataTypeCount || byte(16) >= ReduceOp::kKindCount)
+    return false;
+  shape.collective = static_cast<Collective>(byte(0));
+  shape.type = static_cast<DataType>(byte(8));
+  shape.op = static_cast<ReduceOp::Kind>(byte(16));
+  shape.uneven = packed >> 24 & 1;
+  shape.sending = packed >> 25 & 1;
+  shape.algorithm = static_cast<std::uint8_t>(byte(32));
+  shape.root = static_cast<std::uint16_t>(packed >> 40);
+  return shape.packed() == packed;
+}
+
+Recorder::Recorder(const Identity& identity) : block_(Block::take()) {
+  if (!block_) return;
+  head_ = &block_->head();
+  records_ = block_->records();
+  head_->rank = identity.rank;
+  head_->size = identity.size;
+  head_->job = identity.job;
+  head_->communicator = identity.communicator;
+  head_->capacity = kFewRecords;
+  copy(head_->transports, identity.transports);
+  std::atomic_ref(head_->state).store(State::open, std::memory_order_release);
+}
+
+Recorder::~Recorder() {
+  if (block_ && block_->here())
+    std::atomic_ref(head_->state).store(State::closed, std::memory_order_release);
+}
+
+void Recorder::grow() {
+  if (mask_ + 1 == kMostRecords || !block_->allocateAll()) return;
+  // No call has been overwritten yet, and each record keeps its place.
+  mask_ = kMostRecords - 1;
+  std::atomic_ref(head_->capacity).store(kMostRecords, std::memory_order_release);
+}
+
+std::uint8_t Recorder::algorithm(std::string_view name) {
+  if (!head_) return 0;
+  constexpr std::size_t kLast = BlockHead::kAlgorithms - 1;
+  for (std::size_t i = 0; i < kLast; ++i) {
+    char(&known)[32] = head_->algorithms[i];
+    if (known[0] == 0) copy(known, name);
+    if (name.substr(0, sizeof(known) - 1) == known) return static_cast<std::uint8_t>(i);
+  }
+  copy(head_->algorithms[kLast], "other");
+  return kLast;
+}
+
+void Recorder::look() {
+  if (!head_) return;
+  latest_ = base::ticks() | 1;
+  if (head_->waits > 0) std::atomic_ref(head_->waits).store(0, std::memory_order_release);
+}
+
+void Recorder::waits(const Ticket& call, int peer, const std::string& text,
+                     std::uint64_t nanoseconds) {
+  if (!head_ || call.number_ == 0 || head_->waits == BlockHead::kWaits) return;
+  Wait& wait = head_->wait[head_->waits];
+  wait.number = call.number_;
+  wait.since = nanoseconds;
+  wait.peer = peer;
+  copy(wait.text, text);
+  std::atomic_ref(head_->waits).store(head_->waits + 1, std::memory_order_release);
+}
+
+void Recorder::fail(ErrorCode code, const std::string& text, int culprit) {
+  if (!head_ || failed_.exchange(true)) return;
+  head_->culprit = culprit;
+  copy(head_->failure, text);
+  copy(head_->failure_code, rondo::name(code));
+}
+
+} // namespace rondo::observe

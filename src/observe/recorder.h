@@ -1,0 +1,132 @@
+// Records the calls of one rank of a communicator.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/ticks.h"
+#include "observe/layout.h"
+#include "rondo/collectives.h"
+#include "rondo/error.h"
+#include "rondo/types.h"
+
+namespace rondo::observe {
+
+class Block;
+class Recorder;
+
+/// What the calls of one shape have in common.
+struct Shape {
+  Collective collective = Collective::barrier;
+  DataType type = DataType::int8;
+  ReduceOp::Kind op = ReduceOp::Kind::sum;
+  bool uneven = false;        ///< a v-form
+  bool sending = false;       ///< Send, not Recv
+  std::uint8_t algorithm = 0; ///< see Recorder::algorithm()
+  std::uint16_t root = 0;     ///< Send and Recv: the peer
+  std::uint64_t count = 0;
+
+  constexpr std::uint64_t packed() const {
+    return static_cast<std::uint64_t>(collective) | static_cast<std::uint64_t>(type) << 8 |
+           static_cast<std::uint64_t>(op) << 16 | std::uint64_t{uneven} << 24 |
+           std::uint64_t{sending} << 25 | std::uint64_t{algorithm} << 32 |
+           std::uint64_t{root} << 40;
+  }
+  /// False for bits that packed() does not make.
+  static bool unpack(std::uint64_t packed, Shape& shape);
+};
+
+/// A call's place in the record. It must not outlive the recorder.
+class Ticket {
+ public:
+  Ticket() = default;
+  /// Records that the call has ended. Needs the communicator's mutex, as Recorder::begin().
+  inline void end(bool failed) const;
+
+ private:
+  friend class Recorder;
+  Recorder* recorder_ = nullptr;
+  std::uint64_t number_ = 0;
+};
+
+/// Who a recorder writes for.
+struct Identity {
+  std::uint64_t job = 0, communicator = 0;
+  int rank = 0, size = 1;
+  std::string transports; ///< "shm, tcp"
+};
+
+/// One thread at a time, except fail(). Other threads, signal handlers and processes may read what
+/// it writes at any time.
+class Recorder {
+ public:
+  explicit Recorder(const Identity& identity);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// A call begins. `packed`, `count`: of its shape. `sequence`: number of a collective, or of a
+  /// message to a peer.
+  Ticket begin(std::uint64_t packed, std::uint64_t count, std::uint64_t sequence, bool collective) {
+    Ticket ticket;
+    if (!head_) return ticket;
+    const std::uint64_t number = ++number_;
+    if ((number & mask_) == 0) grow();
+    Record& record = records_[number & mask_];
+    latest_ = base::ticks() | 1;
+    put(head_->claimed, number);
+    // A reader that sees a part of the new record also sees that the old one was given up.
+    std::atomic_thread_fence(std::memory_order_release);
+    put(record.sequence, sequence);
+    put(record.entered, latest_);
+    put(record.ended, 0);
+    put(record.what, packed);
+    put(record.count, count);
+    std::atomic_ref(record.number).store(number, std::memory_order_release);
+    if (collective) put(head_->entered, sequence);
+    ticket.recorder_ = this;
+    ticket.number_ = number;
+    return ticket;
+  }
+
+  /// Index of an algorithm's name in this communicator; one for all others once there are many.
+  std::uint8_t algorithm(std::string_view name);
+
+  /// Calls in flight were looked at now: forgets what they waited for.
+  void look();
+  /// Adds what a call waits for. `since`: how long already, in nanoseconds. After look().
+  void waits(const Ticket& call, int peer, const std::string& text, std::uint64_t nanoseconds);
+
+  /// The communicator failed. Any thread; only the first failure is kept.
+  void fail(ErrorCode code, const std::string& text, int culprit);
+
+ private:
+  friend class Ticket;
+  static void put(std::uint64_t& word, std::uint64_t value) {
+    std::atomic_ref(word).store(value, std::memory_order_relaxed);
+  }
+  void ended(std::uint64_t number, bool failed) {
+    Record& record = records_[number & mask_];
+    // More calls than there are records may be in flight.
+    if (record.number == number) put(record.ended, (latest_ & ~std::uint64_t{1}) | failed);
+  }
+  void grow();
+
+  std::unique_ptr<Block> block_; ///< null: nothing is recorded
+  BlockHead* head_ = nullptr;
+  Record* records_ = nullptr;
+  std::uint64_t mask_ = kFewRecords - 1;
+  std::uint64_t number_ = 0;
+  std::uint64_t latest_ = 0; ///< the last time that this object read the clock
+  std::atomic<bool> failed_{false};
+};
+
+inline void Ticket::end(bool failed) const {
+  if (recorder_) recorder_->ended(number_, failed);
+}
+
+} // namespace rondo::observe

@@ -1,0 +1,78 @@
+// A rank that makes calls until it does something wrong.
+//
+// Arguments: FAULT ODD_RANK. All ranks make 100 all-reduces of 1000 floats. The odd rank's next
+// call is wrong, as FAULT says: skip (it makes no call, and computes for a minute), count, type, op
+// (another one), root (a broadcast from another root), call (a barrier), stop (it stops itself),
+// kill (it kills itself), leave (it closes the communicator), unsent (no rank sends the message for
+// which rank 0 waits), child (it forks a child that lives for a minute). Prints "ready RANK PID"
+// before that, and "error RANK CODE".
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "rondo/communicator.h"
+
+namespace {
+
+using rondo::Communicator;
+using rondo::DataType;
+using rondo::ReduceOp;
+
+/// One write per line, so that lines of several ranks do not mix.
+void say(const std::string& line) {
+  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
+}
+
+void compute() { ::sleep(60); }
+
+void call(Communicator& comm, const std::string& fault, bool odd) {
+  std::vector<double> data(1000);
+  if (fault == "root")
+    return comm.broadcast(data.data(), data.data(), 1000, DataType::float32, odd ? 1 : 0);
+  if (fault == "unsent") {
+    if (odd) return compute();
+    if (comm.rank() == 0) comm.recv(data.data(), 10, DataType::float32, comm.size() - 1);
+    return compute();
+  }
+  if (odd && fault == "skip") return compute();
+  if (odd && fault == "stop") ::raise(SIGSTOP);
+  if (odd && fault == "kill") ::raise(SIGKILL);
+  if (odd && fault == "call") return comm.barrier();
+  comm.allReduce(data.data(), data.data(), odd && fault == "count" ? 999 : 1000,
+                 odd && fault == "type" ? DataType::int32 : DataType::float32,
+                 odd && fault == "op" ? ReduceOp::max : ReduceOp::sum);
+}
+
+} // namespace
+
+int main(int, char** argv) {
+  const std::string fault = argv[1];
+  auto comm = Communicator::create(rondo::Rendezvous::environment());
+  const std::string rank = std::to_string(comm.rank());
+  const bool odd = comm.rank() == std::atoi(argv[2]);
+  std::vector<float> data(1000);
+  try {
+    for (int i = 0; i < 100; ++i)
+      comm.allReduce(data.data(), data.data(), data.size(), DataType::float32, ReduceOp::sum);
+    pid_t process = ::getpid();
+    if (fault == "child" && odd) {
+      process = ::fork();
+      if (process == 0) compute(), ::_exit(0);
+    }
+    say("ready " + rank + " " + std::to_string(process) + "\n");
+    if (fault == "child") compute();
+    if (odd && fault == "leave") {
+      { const Communicator closed = std::move(comm); }
+      compute();
+    }
+    call(comm, fault, odd);
+    compute();
+  } catch (const rondo::Error& error) {
+    say("error " + rank + " " + std::string(rondo::name(error.code())) + "\n");
+    return 3;
+  }
+}

@@ -1,0 +1,267 @@
+// The record of calls: what it keeps, what its dumps contain, and what they do not believe.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/memory_file.h"
+#include "base/unique_fd.h"
+#include "observe/dump.h"
+#include "observe/layout.h"
+#include "observe/memory.h"
+#include "observe/recorder.h"
+#include "rondo/communicator.h"
+#include "rondo/error.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::observe {
+namespace {
+
+using nlohmann::json;
+using tools::TemporaryFolder;
+
+/// A dump's lines, from a memory file.
+std::vector<json> dumpOf(int memory) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("dump");
+  {
+    const base::UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    REQUIRE(writeDump(memory, file.get(), "request", 'R') == 0);
+  }
+  std::vector<json> lines;
+  for (const std::string& line : tools::linesOf(tools::readFile(path)))
+    lines.push_back(json::parse(line));
+  REQUIRE(lines.back().at("lines") == lines.size());
+  return lines;
+}
+
+/// The lines of one communicator in this process's dump: its own, and those of its calls.
+std::vector<json> linesOf(std::uint64_t communicator) {
+  char id[17];
+  std::snprintf(id, sizeof(id), "%016llx", static_cast<unsigned long long>(communicator));
+  std::vector<json> found;
+  bool ours = false;
+  for (const json& line : dumpOf(memoryFile())) {
+    if (line.contains("communicator")) ours = line["communicator"] == id;
+    if (ours && !line.contains("end")) found.push_back(line);
+  }
+  return found;
+}
+
+constexpr Shape kShape{.collective = Collective::allreduce, .type = DataType::float32};
+
+TEST_CASE("a record keeps the last 2048 calls, and no call that was overwritten") {
+  for (const std::uint64_t calls : {0, 1, 63, 64, 65, 127, 2047, 2048, 2049, 5000}) {
+    INFO(calls << " calls");
+    const std::uint64_t id = 0x1000 + calls;
+    Recorder recorder({7, id, 0, 1, "self"});
+    for (std::uint64_t i = 1; i <= calls; ++i) {
+      const Ticket ticket = recorder.begin(kShape.packed(), 10 * i, i, true);
+      if (i != calls) ticket.end(i == calls - 1);
+    }
+    const auto lines = linesOf(id);
+    const std::uint64_t kept = std::min<std::uint64_t>(calls, kMostRecords);
+    REQUIRE(lines.size() == kept + 1);
+    CHECK(lines[0]["entered"] == calls);
+    for (std::uint64_t i = 1; i < lines.size(); ++i) {
+      const std::uint64_t number = calls - kept + i;
+      REQUIRE(lines[i]["record_id"] == number);
+      REQUIRE(lines[i]["collective_seq_id"] == number);
+      REQUIRE(lines[i]["count"] == 10 * number);
+      REQUIRE(lines[i]["state"] == (number == calls       ? "started"
+                                    : number + 1 == calls ? "failed"
+                                                          : "completed"));
+    }
+  }
+}
+
+TEST_CASE("the end of a call that was overwritten changes no other call") {
+  Recorder recorder({7, 0x2000, 0, 1, "self"});
+  const Ticket first = recorder.begin(kShape.packed(), 1, 1, true);
+  for (std::uint64_t i = 2; i <= kMostRecords + 1; ++i) recorder.begin(kShape.packed(), 1, i, true);
+  first.end(false);
+  for (const json& line : linesOf(0x2000))
+    if (line.contains("state")) REQUIRE(line["state"] == "started");
+}
+
+TEST_CASE("a call's line has its arguments, algorithm and times") {
+  Recorder recorder({7, 0x3000, 3, 8, "shm, tcp"});
+  const std::uint8_t algorithm = recorder.algorithm("ring");
+  CHECK(recorder.algorithm("tree") != algorithm);
+  CHECK(recorder.algorithm("ring") == algorithm);
+  const Shape reduce{.collective = Collective::reduce,
+                     .type = DataType::bfloat16,
+                     .op = ReduceOp::Kind::max,
+                     .algorithm = algorithm,
+                     .root = 5};
+  const Shape send{.collective = Collective::sendrecv, .sending = true, .root = 2};
+  const Shape gather{.collective = Collective::allgather, .uneven = true};
+  recorder.begin(reduce.packed(), 12, 1, true).end(false);
+  recorder.begin(send.packed(), 3, 9, false).end(false);
+  const Ticket last = recorder.begin(gather.packed(), 0, 2, true);
+  recorder.look();
+  recorder.waits(last, 6, "waiting to \"receive\"\n", 42);
+  recorder.fail(ErrorCode::timeout, "late \xff", 6);
+  recorder.fail(ErrorCode::aborted, "a later failure", 1);
+  const auto lines = linesOf(0x3000);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0]["rank"] == 3);
+  CHECK(lines[0]["size"] == 8);
+  CHECK(lines[0]["transports"] == "shm, tcp");
+  CHECK(lines[0]["failure"] == json{{"code", "timeout"}, {"culprit", 6}, {"text", "late ?"}});
+  CHECK(lines[0]["waits"].size() == 1);
+  CHECK(lines[0]["waits"][0] ==
+        json{{"record_id", 3}, {"peer", 6}, {"idle_ns", 42}, {"text", "waiting to \"receive\"?"}});
+  CHECK(lines[1]["profiling_name"] == "rondo:Reduce");
+  CHECK(lines[1]["op"] == "max");
+  CHECK(lines[1]["dtype"] == "bfloat16");
+  CHECK(lines[1]["root"] == 5);
+  CHECK(lines[1]["algorithm"] == "ring");
+  CHECK(lines[1]["time_completed_ns"] >= lines[1]["time_created_ns"]);
+  CHECK(lines[2]["p2p_seq_id"] == 9);
+  CHECK(lines[2]["profiling_name"] == "rondo:Send");
+  CHECK(lines[2]["peer"] == 2);
+  CHECK(lines[3]["profiling_name"] == "rondo:AllGatherv");
+}
+
+TEST_CASE("a closed communicator leaves a summary, and the record never runs out of blocks") {
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    Recorder recorder({7, 0x4000 + i, 0, 1, "self"});
+    recorder.begin(kShape.packed(), 1, 1, true).end(false);
+  }
+  const auto lines = linesOf(0x4000 + 999);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["open"] == false);
+  CHECK(lines[0]["entered"] == 1);
+  std::vector<std::unique_ptr<Recorder>> many;
+  for (std::uint64_t i = 0; i < 600; ++i) // more than there are blocks
+    many.push_back(std::make_unique<Recorder>(Identity{7, 0x5000 + i, 0, 1, "self"}));
+  for (const auto& one : many) one->begin(kShape.packed(), 1, 1, true).end(false);
+  CHECK(linesOf(0x5000).size() == 2);
+  CHECK(linesOf(0x5000 + 599).empty());
+}
+
+TEST_CASE("dumps that are made while calls are recorded contain whole calls only") {
+  Recorder recorder({7, 0x6000, 0, 1, "self"});
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (std::uint64_t i = 1; !stop.load(std::memory_order_relaxed); ++i)
+      recorder.begin(kShape.packed(), i, i, true).end(false);
+  });
+  std::size_t calls = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::uint64_t before = 0;
+    for (const json& line : linesOf(0x6000)) {
+      if (!line.contains("state")) continue;
+      ++calls;
+      const auto number = line["record_id"].get<std::uint64_t>();
+      REQUIRE(number > before);
+      REQUIRE(line["count"] == number);
+      REQUIRE(line["collective_seq_id"] == number);
+      before = number;
+    }
+  }
+  stop = true;
+  writer.join();
+  CHECK(calls > 0);
+}
+
+TEST_CASE("a memory file with any content makes a dump of valid lines, or none") {
+  Recorder recorder({7, 0x7000, 0, 1, "self"});
+  for (std::uint64_t i = 1; i <= 100; ++i) recorder.begin(kShape.packed(), 1, i, true).end(false);
+  std::vector<std::byte> bytes(blockAt(2));
+  REQUIRE(::pread(memoryFile(), bytes.data(), bytes.size(), 0) ==
+          static_cast<ssize_t>(bytes.size()));
+  std::mt19937 random(1);
+  int made = 0;
+  for (int round = 0; round < 200; ++round) {
+    auto broken = bytes;
+    for (int i = 0; i < 200; ++i) {
+      // Half of the damage goes into the heads.
+      const std::size_t end = i % 2 == 0 ? 2 * kPage : broken.size();
+      broken[(round % 4 == 0 ? 0 : 24) + random() % (end - 24)] = static_cast<std::byte>(random());
+    }
+    broken.resize(round % 3 == 0 ? random() % broken.size() : broken.size());
+    const base::UniqueFd file(::memfd_create("broken", MFD_CLOEXEC));
+    REQUIRE(::write(file.get(), broken.data(), broken.size()) ==
+            static_cast<ssize_t>(broken.size()));
+    FileHead head;
+    if (broken.size() < sizeof(head)) continue;
+    std::memcpy(&head, broken.data(), sizeof(head));
+    if (head.magic == kMagic && head.version == kVersion) ++made, dumpOf(file.get());
+  }
+  CHECK(made > 20);
+  const base::UniqueFd none(::memfd_create("none", MFD_CLOEXEC));
+  CHECK(writeDump(none.get(), none.get(), "request", 'R') == EPROTO);
+  CHECK(writeDump(-1, none.get(), "request", 'R') == EPROTO);
+}
+
+TEST_CASE("a full disk is an error of the dump, not of the program") {
+  Recorder recorder({7, 0x8000, 0, 1, "self"});
+  const base::UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  REQUIRE(full);
+  CHECK(writeDump(memoryFile(), full.get(), "request", 'R') == ENOSPC);
+}
+
+TEST_CASE("a forked child makes no dump, and its end changes nothing in the parent's record") {
+  auto recorder = std::make_unique<Recorder>(Identity{7, 0x9000, 0, 1, "self"});
+  recorder->begin(kShape.packed(), 1, 1, true).end(false);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int status = writeDump(memoryFile(), STDERR_FILENO, "request", 'R') == EPROTO ? 0 : 1;
+    recorder.reset();
+    ::_exit(status);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(linesOf(0x9000)[0]["open"] == true);
+}
+
+TEST_CASE("calls of a communicator are recorded with their order, arguments and ends") {
+  Options options;
+  options.algorithm = "oneshot";
+  auto ranks = Communicator::createAll(2, options);
+  std::vector<std::jthread> threads;
+  for (std::size_t r = 0; r < 2; ++r)
+    threads.emplace_back([&ranks, r] {
+      std::vector<float> data(100);
+      const int peer = 1 - static_cast<int>(r);
+      ranks[r].allReduce(data.data(), data.data(), 100, DataType::float32, ReduceOp::max);
+      if (r == 0) ranks[r].send(data.data(), 7, DataType::float32, peer);
+      else ranks[r].recv(data.data(), 7, DataType::float32, peer);
+      ranks[r].barrierAsync().wait();
+    });
+  threads.clear();
+  int ours = 0;
+  std::string section;
+  for (const json& line : dumpOf(memoryFile())) {
+    if (line.contains("communicator"))
+      section = line["size"] == 2 && line["open"] == true ? line["rank"].dump() : "";
+    if (section.empty() || !line.contains("state")) continue;
+    ++ours;
+    CHECK(line["state"] == "completed");
+    if (line["record_id"] == 1) {
+      CHECK(line["profiling_name"] == "rondo:AllReduce");
+      CHECK(line["count"] == 100);
+      CHECK(line["op"] == "max");
+      CHECK(line["algorithm"] == "oneshot");
+    }
+    if (line["record_id"] == 2) CHECK(line["peer"] == (section == "0" ? 1 : 0));
+    if (line["record_id"] == 3) CHECK(line["collective_seq_id"] == 2);
+  }
+  CHECK(ours == 6);
+}
+
+} // namespace
+} // namespace rondo::observe

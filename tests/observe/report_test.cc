@@ -1,0 +1,221 @@
+// `rondo dump` and `rondo report` on real jobs with faults: the right rank, the right call.
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/paths.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::tools {
+namespace {
+
+using nlohmann::json;
+
+/// Shell code: starts 4 ranks with a fault on rank 2, in the folder $F, and waits until they are
+/// ready. $JOB is the launcher, $PIDS are the ranks that a reader may look at.
+std::string start(const std::string& folder, const std::string& fault,
+                  const std::string& environment) {
+  return "F=" + folder + "\nmkdir -p $F/dumps\ncd $F\nenv " + environment +
+         " $RONDO run -p 4 -- env --default-signal=QUIT " RONDO_TEST_PROGRAMS "/program_recorded " +
+         fault +
+         " 2 >out 2>err &\nJOB=$!\n"
+         "for TRY in $(seq 600); do\n  [ $(grep -c ready out) = 4 ] && break\n  sleep 0.1\ndone\n"
+         "PIDS=$(sed -n 's/^ready . //p' out)\n";
+}
+const std::string kDump = "sleep 1.5\n$RONDO dump $PIDS -o dumps >dumped\n";
+const std::string kEnd = "kill -CONT $PIDS 2>/dev/null; kill -9 $PIDS $JOB 2>/dev/null; wait\n";
+
+struct Report {
+  int status = 0;
+  json page;
+  std::vector<json> culprits() const { return page.at("culprits").get<std::vector<json>>(); }
+  std::string findings() const { return page.at("communicators").at(0).at("findings").dump(); }
+};
+
+Report reportOf(const std::string& dumps) {
+  const Outcome outcome = shell("$RONDO report " + dumps + " --json");
+  INFO(outcome.err);
+  REQUIRE(outcome.status < 2);
+  return {outcome.status, json::parse(outcome.out)};
+}
+
+struct FaultCase {
+  const char* fault;
+  const char* kind;
+  const char* text;
+};
+
+void checkReport(const Report& report, const FaultCase& expected) {
+  INFO(report.page.dump(2));
+  CHECK(report.status == 1);
+  REQUIRE(report.culprits().size() == 1);
+  CHECK(report.culprits()[0]["rank"] == 2);
+  CHECK(report.culprits()[0]["kind"] == expected.kind);
+  CHECK(report.findings().find(expected.text) != std::string::npos);
+}
+
+TEST_CASE("a job that hangs: dumps from outside name the late rank and its call") {
+  // Heartbeats are slow, so that the job does not fail before it is dumped.
+  const FaultCase faults[] = {
+      {"skip", "never_entered",
+       "rank 2 never entered AllReduce #101 (sum of 1000 float), where ranks 0, 1, 3 wait"},
+      {"stop", "stopped", "rank 2 is stopped (SIGSTOP, or a debugger) and never entered AllReduce"},
+  };
+  for (const FaultCase& fault : faults)
+    for (const char* transport : {"shm", "tcp"}) {
+      INFO(fault.fault << " over " << transport);
+      const TemporaryFolder folder;
+      const Outcome outcome =
+          shell(start(folder.file("job"), fault.fault,
+                      std::string("RONDO_HEARTBEAT=60 RONDO_TRANSPORT=") + transport) +
+                kDump + kEnd);
+      REQUIRE(countOf(readFile(folder.file("job/dumped")), "process ") == 4);
+      const Report report = reportOf(folder.file("job/dumps"));
+      checkReport(report, fault);
+      CHECK(report.page["communicators"][0]["transports"] == transport);
+      CHECK(report.page["communicators"][0]["ranks"][2]["in_flight"] == nullptr);
+      CHECK(report.page["communicators"][0]["ranks"][0]["in_flight"] ==
+            "AllReduce #101 (sum of 1000 float)");
+    }
+}
+
+TEST_CASE("a rank that waits for a message: the report names the sender that never sent") {
+  const TemporaryFolder folder;
+  shell(start(folder.file("job"), "unsent", "RONDO_HEARTBEAT=60") + "sleep 0.5\n" + kDump + kEnd);
+  const Report report = reportOf(folder.file("job/dumps"));
+  INFO(report.page.dump(2));
+  REQUIRE(report.culprits().size() == 1);
+  CHECK(report.culprits()[0]["rank"] == 3);
+  CHECK(report.culprits()[0]["kind"] == "never_sent");
+}
+
+TEST_CASE("a job that fails dumps by itself, and the report names rank, call and difference") {
+  const FaultCase faults[] = {
+      {"count", "differs", "count 999 instead of 1000"},
+      {"type", "differs", "type int32 instead of float"},
+      {"op", "differs", "operator max instead of sum"},
+      {"root", "differs", "root 1 instead of 0"},
+      {"call", "differs", "Barrier instead of AllReduce"},
+      {"kill", "failure", "peer_dead: rank 2 died"},
+      {"leave", "left", "rank 2 has closed the communicator and never entered AllReduce #101"},
+  };
+  for (const FaultCase& fault : faults) {
+    INFO(fault.fault);
+    const TemporaryFolder folder;
+    shell(start(folder.file("job"), fault.fault, "RONDO_DUMP=dumps") +
+          "for TRY in $(seq 300); do\n  [ $(grep -c error out) = 3 ] && break\n  sleep 0.1\n"
+          "done\n" +
+          (std::string(fault.fault) == "leave" ? "$RONDO dump $PIDS -o dumps\n" : "") + kEnd);
+    checkReport(reportOf(folder.file("job/dumps")), fault);
+  }
+}
+
+TEST_CASE("ranks without a fault: no culprit, at any moment of the job") {
+  const TemporaryFolder folder;
+  shell("F=" + folder.file("job") +
+        "\nmkdir -p $F\ncd $F\n$RONDO run -p 4 -- sh -c 'echo $$ >pid.$RONDO_RANK; exec " +
+        std::string(RONDO_TEST_PROGRAMS) +
+        "/program_endless_allreduce 1000' >out 2>&1 &\nJOB=$!\n"
+        "for TRY in $(seq 300); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
+        "for I in 1 2 3 4 5 6 7 8; do $RONDO dump $(cat pid.*) -o dumps.$I; sleep 0.1; done\n"
+        "kill $JOB; wait\n");
+  for (int i = 1; i <= 8; ++i) {
+    const Report report = reportOf(folder.file("job/dumps." + std::to_string(i)));
+    INFO(report.page.dump(2));
+    CHECK(report.page["dumps"] == 4);
+    CHECK(report.status == 0);
+    CHECK(report.culprits().empty());
+  }
+}
+
+TEST_CASE("a report refuses broken and foreign dumps by name, and uses the others") {
+  const TemporaryFolder folder;
+  shell(start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") + kDump + kEnd);
+  const std::string dumps = folder.file("job/dumps");
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(dumps))
+    files.push_back(entry.path().string());
+  REQUIRE(files.size() == 4);
+  const std::string whole = readFile(files[0]);
+  std::ofstream(dumps + "/cut.jsonl") << whole.substr(0, whole.size() / 2);
+  std::ofstream(dumps + "/tail.jsonl") << whole.substr(0, whole.rfind("{\"end\""));
+  std::ofstream(dumps + "/empty.jsonl") << "";
+  std::ofstream(dumps + "/text.jsonl") << "hello\nworld\n";
+  std::string version = whole, job = whole;
+  version.replace(version.find("\"rondo_dump\":1"), 14, "\"rondo_dump\":7");
+  std::ofstream(dumps + "/version.jsonl") << version;
+  job.replace(job.find("\"job\":\"") + 7, 16, "00000000deadbeef");
+  std::ofstream(dumps + "/job.jsonl") << job;
+  std::string rank = whole;
+  rank.replace(rank.find("\"rank\":"), 8, "\"rank\":9");
+  std::ofstream(dumps + "/rank.jsonl") << rank;
+  const Report report = reportOf(dumps);
+  INFO(report.page.dump(2));
+  CHECK(report.culprits().size() == 1);
+  CHECK(report.page["dumps"] == 4);
+  std::string refused;
+  for (const json& one : report.page["refused"])
+    refused += one["file"].get<std::string>() + ": " + one["why"].get<std::string>() + "\n";
+  for (const char* line :
+       {"cut.jsonl: truncated or damaged in line", "tail.jsonl: truncated: its end is missing",
+        "empty.jsonl: empty", "text.jsonl: no dump",
+        "version.jsonl: a dump of version 7; this command reads 1",
+        "job.jsonl: of another job, 00000000deadbeef", "rank.jsonl: impossible rank"}) {
+    INFO(line << " in\n" << refused);
+    CHECK(refused.find(line) != std::string::npos);
+  }
+  CHECK(report.page["refused"].size() == 7);
+  // A rank whose dump is missing is named as such.
+  for (const std::string& file : files)
+    if (readFile(file).find("\"rank\":2,") != std::string::npos) std::filesystem::remove(file);
+  const Report without = reportOf(dumps);
+  REQUIRE(without.culprits().size() == 1);
+  CHECK(without.culprits()[0]["rank"] == 2);
+  CHECK(without.culprits()[0]["kind"] == "missing");
+  CHECK(shell("$RONDO report " + folder.file("job")).status == 3);
+  CHECK(shell("$RONDO report /nonexistent").status == 2);
+}
+
+TEST_CASE("SIGQUIT makes a dump if RONDO_DUMP names a folder, and the program goes on") {
+  const TemporaryFolder folder;
+  const Outcome outcome = shell(
+      start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60 RONDO_DUMP=dumps") +
+      "sleep 1.5\nkill -QUIT $PIDS\n"
+      "for TRY in $(seq 100); do [ $(ls dumps | grep -c 'jsonl$') = 4 ] && break; sleep 0.1; done\n"
+      "kill -0 $PIDS && echo alive\n" +
+      kEnd);
+  CHECK(outcome.out.find("alive") != std::string::npos);
+  checkReport(reportOf(folder.file("job/dumps")), {"skip", "never_entered", "never entered"});
+}
+
+TEST_CASE("without RONDO_DUMP the library leaves SIGQUIT alone, and writes nothing") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell(start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") +
+            "kill -QUIT $(echo $PIDS | cut -d' ' -f1)\nwait $JOB\necho status $?\n" + kEnd);
+  CHECK(outcome.out.find("status 131") != std::string::npos); // 128 + SIGQUIT
+  CHECK(std::filesystem::is_empty(folder.file("job/dumps")));
+}
+
+TEST_CASE("a dump of a process without a record, or of no process, is an error that says so") {
+  const TemporaryFolder folder;
+  const std::string to = " -o " + folder.file("dumps");
+  Outcome outcome =
+      shell("sleep 60 & PID=$!\n$RONDO dump $PID" + to + "; S=$?; kill $PID; exit $S");
+  CHECK(outcome.status == 1);
+  CHECK(outcome.err.find("has no record of calls") != std::string::npos);
+  outcome = shell("$RONDO dump 999999999" + to);
+  CHECK(outcome.status == 1);
+  CHECK(outcome.err.find("there is no process 999999999") != std::string::npos);
+  CHECK(shell("$RONDO dump 12x" + to).status == 2);
+  // A forked child of a rank has no record of its own.
+  outcome = shell(start(folder.file("job"), "child", "RONDO_HEARTBEAT=60") +
+                  "$RONDO dump $(sed -n 's/^ready 2 //p' out) -o dumps; echo status $?\n" + kEnd);
+  CHECK(outcome.out.find("status 1") != std::string::npos);
+}
+
+} // namespace
+} // namespace rondo::tools

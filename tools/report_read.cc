@@ -1,0 +1,208 @@
+// Parses the files of a folder, and keeps the newest dump of each rank.
+#include "tools/report_read.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+
+#include "rondo/error.h"
+
+namespace rondo::tools {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+constexpr std::uintmax_t kLargestFile = 1 << 30;
+constexpr int kMostRanks = 1 << 20;
+
+struct OneDump {
+  std::string file;
+  std::vector<RecordedRank> ranks;
+};
+
+template <class T>
+std::optional<T> maybe(const json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end()) return std::nullopt;
+  return found->get<T>();
+}
+
+RecordedCall callOf(const json& line) {
+  RecordedCall call;
+  call.number = line.at("record_id").get<std::uint64_t>();
+  call.p2p = line.at("is_p2p").get<bool>();
+  call.sequence = line.at(call.p2p ? "p2p_seq_id" : "collective_seq_id").get<std::uint64_t>();
+  call.name = line.at("profiling_name").get<std::string>();
+  if (call.name.starts_with("rondo:")) call.name.erase(0, 6);
+  call.count = maybe<std::uint64_t>(line, "count");
+  call.type = maybe<std::string>(line, "dtype").value_or("");
+  call.op = maybe<std::string>(line, "op").value_or("");
+  call.algorithm = maybe<std::string>(line, "algorithm").value_or("");
+  call.root = maybe<int>(line, "root");
+  call.peer = maybe<int>(line, "peer");
+  call.completed = line.at("state").get<std::string>() == "completed";
+  call.created = line.at("time_created_ns").get<std::int64_t>();
+  call.ended = maybe<std::int64_t>(line, "time_completed_ns").value_or(0);
+  return call;
+}
+
+RecordedRank rankOf(const json& line) {
+  RecordedRank rank;
+  rank.communicator = line.at("communicator").get<std::string>();
+  rank.job = line.at("job").get<std::string>();
+  rank.transports = line.at("transports").get<std::string>();
+  rank.rank = line.at("rank").get<int>();
+  rank.size = line.at("size").get<int>();
+  if (rank.size < 1 || rank.size > kMostRanks || rank.rank < 0 || rank.rank >= rank.size)
+    throw std::runtime_error("impossible rank");
+  rank.open = line.at("open").get<bool>();
+  rank.entered = line.at("entered").get<std::uint64_t>();
+  if (const auto failure = line.find("failure"); failure != line.end())
+    rank.failure = {failure->at("code").get<std::string>(), failure->at("text").get<std::string>(),
+                    failure->at("culprit").get<int>()};
+  for (const json& wait : line.at("waits"))
+    rank.waits.push_back({wait.at("record_id").get<std::uint64_t>(), wait.at("peer").get<int>(),
+                          wait.at("text").get<std::string>()});
+  return rank;
+}
+
+/// Throws std::exception that says why the file is refused.
+OneDump readDump(const std::filesystem::path& path) {
+  if (std::filesystem::file_size(path) > kLargestFile) throw std::runtime_error("too large");
+  std::ifstream file(path);
+  OneDump dump{path.filename().string(), {}};
+  std::string text, process;
+  bool stopped = false, ended = false;
+  std::int64_t time = 0;
+  std::uint64_t lines = 0;
+  for (; std::getline(file, text); ++lines) {
+    const json line = json::parse(text, nullptr, false);
+    if (lines == 0) {
+      if (!line.is_object() || !line.contains("rondo_dump")) throw std::runtime_error("no dump");
+      if (const auto& version = line["rondo_dump"]; version != kVersion)
+        throw std::runtime_error("a dump of version " + version.dump() + "; this command reads " +
+                                 std::to_string(kVersion));
+      process = line.at("host").get<std::string>() + ":" + line.at("pid").dump();
+      stopped = line.at("state") == "T" || line.at("state") == "t";
+      time = line.at("time_ns").get<std::int64_t>();
+      continue;
+    }
+    if (ended || line.is_discarded() || !line.is_object())
+      throw std::runtime_error("truncated or damaged in line " + std::to_string(lines + 1));
+    if (line.contains("end")) {
+      ended = line.at("lines") == lines + 1;
+    } else if (line.contains("communicator")) {
+      RecordedRank& rank = dump.ranks.emplace_back(rankOf(line));
+      rank.process = process;
+      rank.stopped = stopped;
+      rank.time = time;
+    } else if (!dump.ranks.empty()) {
+      dump.ranks.back().calls.push_back(callOf(line));
+    }
+  }
+  if (lines == 0) throw std::runtime_error("empty");
+  if (!ended) throw std::runtime_error("truncated: its end is missing");
+  return dump;
+}
+
+/// The job of the most ranks; of several the one with the newest dump.
+std::string largestJob(const std::vector<OneDump>& dumps) {
+  struct Size {
+    std::size_t ranks = 0;
+    std::int64_t newest = 0;
+    auto operator<=>(const Size&) const = default;
+  };
+  std::map<std::string, Size> jobs;
+  for (const OneDump& dump : dumps)
+    for (const RecordedRank& rank : dump.ranks) {
+      ++jobs[rank.job].ranks;
+      jobs[rank.job].newest = std::max(jobs[rank.job].newest, rank.time);
+    }
+  const auto largest = std::max_element(jobs.begin(), jobs.end(),
+                                        [](auto& a, auto& b) { return a.second < b.second; });
+  return largest == jobs.end() ? "" : largest->first;
+}
+
+/// Whether `later` replaces an earlier dump of the same rank. After a failure ranks leave, and what
+/// they did before is worth more than that.
+bool replaces(const RecordedRank& later, const RecordedRank& earlier) {
+  if (later.time < earlier.time) return false;
+  return later.open || !earlier.open || !earlier.failure;
+}
+
+} // namespace
+
+std::string RecordedCall::text() const {
+  std::string text = name + " #" + std::to_string(sequence);
+  std::string what;
+  if (!op.empty()) what += op + " of ";
+  if (count) what += std::to_string(*count) + " ";
+  what += type;
+  if (root) what += ", root " + std::to_string(*root);
+  if (!what.empty()) text += " (" + what + ")";
+  if (peer) text += (name == "Send" ? " to rank " : " from rank ") + std::to_string(*peer);
+  return text;
+}
+
+std::string RecordedCall::difference(const RecordedCall& other) const {
+  if (name != other.name) return name + " instead of " + other.name;
+  std::string all;
+  const auto add = [&all](const std::string& what, const std::string& mine,
+                          const std::string& theirs) {
+    if (mine == theirs) return;
+    all += (all.empty() ? "" : ", ") + what + " " + mine + " instead of " + theirs;
+  };
+  const auto digits = [](const auto& value) { return value ? std::to_string(*value) : "none"; };
+  add("count", digits(count), digits(other.count));
+  add("type", type, other.type);
+  add("operator", op, other.op);
+  add("root", digits(root), digits(other.root));
+  return all;
+}
+
+Dumps readDumps(const std::string& folder, const std::string& job) {
+  Dumps all;
+  std::vector<OneDump> dumps;
+  std::error_code error;
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().extension() == ".jsonl") paths.push_back(entry.path());
+  if (error)
+    throw Error(ErrorCode::invalid_argument,
+                "cannot read the folder " + folder + ": " + error.message());
+  std::sort(paths.begin(), paths.end());
+  for (const auto& path : paths) {
+    try {
+      dumps.push_back(readDump(path));
+    } catch (const nlohmann::json::exception&) {
+      all.refused.push_back({path.filename().string(), "damaged: a field is missing or wrong"});
+    } catch (const std::exception& why) {
+      all.refused.push_back({path.filename().string(), why.what()});
+    }
+  }
+  all.job = job.empty() ? largestJob(dumps) : job;
+  for (OneDump& dump : dumps) {
+    bool ours = false;
+    for (RecordedRank& rank : dump.ranks) {
+      if (rank.job != all.job) continue;
+      ours = true;
+      auto& known = all.communicators[rank.communicator];
+      const auto found = known.find(rank.rank);
+      if (found == known.end() || replaces(rank, found->second)) known[rank.rank] = std::move(rank);
+    }
+    all.files += ours;
+    if (!ours)
+      all.refused.push_back(
+          {dump.file, dump.ranks.empty()
+                          ? "has no communicator"
+                          : "of another job, " + dump.ranks[0].job + "; --job chooses"});
+  }
+  return all;
+}
+
+} // namespace rondo::tools

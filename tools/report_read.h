@@ -1,0 +1,71 @@
+// Reads dumps of the ranks' last calls.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rondo::tools {
+
+struct RecordedCall {
+  std::uint64_t number = 0;   ///< counts the calls of the rank on its communicator
+  std::uint64_t sequence = 0; ///< of collectives, or of messages to or from a peer
+  std::string name;           ///< "AllReduce", "Send"
+  bool p2p = false;
+  std::optional<std::uint64_t> count;
+  std::string type, op, algorithm; ///< empty: the call has none
+  std::optional<int> root, peer;
+  bool completed = false;
+  std::int64_t created = 0, ended = 0; ///< nanoseconds since 1970
+
+  /// "AllReduce #412 (sum of 1000 float)".
+  std::string text() const;
+  /// What differs, if this collective is not the same as `other`: "count 999 instead of 1000".
+  std::string difference(const RecordedCall& other) const;
+};
+
+struct RecordedWait {
+  std::uint64_t number = 0;
+  int peer = -1;
+  std::string text;
+};
+
+struct RecordedFailure {
+  std::string code, text;
+  int culprit = -1;
+};
+
+/// What one rank of a communicator did.
+struct RecordedRank {
+  std::string communicator, job, transports;
+  int rank = -1, size = 0;
+  bool open = true;
+  std::uint64_t entered = 0; ///< number of its last collective
+  std::optional<RecordedFailure> failure;
+  std::vector<RecordedWait> waits;
+  std::vector<RecordedCall> calls; ///< in order
+  std::string process;             ///< "host:pid"
+  bool stopped = false;
+  std::int64_t time = 0; ///< of the dump
+};
+
+struct Refused {
+  std::string file, why;
+};
+
+/// The dumps of one job, by communicator and rank.
+struct Dumps {
+  std::string job;
+  int files = 0;
+  std::map<std::string, std::map<int, RecordedRank>> communicators;
+  std::vector<Refused> refused;
+};
+
+/// Reads the files *.jsonl of a folder. `job`: whose dumps to take; empty: the one with the most
+/// ranks. Files that are broken or of other jobs are refused. Throws Error(invalid_argument) if the
+/// folder cannot be read.
+Dumps readDumps(const std::string& folder, const std::string& job);
+
+} // namespace rondo::tools
