@@ -7,7 +7,6 @@ namespace rondo::compat::python {
 
 namespace {
 
-using C = Communicator;
 using Access = Array::Access;
 
 template <bool kLater>
@@ -24,8 +23,7 @@ nb::object allReduce(const Rank& self, nb::handle a, nb::handle op, nb::handle o
     at.requireCount(at.held.output.count(), at.info.count, "out");
     output = at.output();
   }
-  return go<kLater>(at, &C::allReduce, &C::allReduceAsync, at.input(), output, at.info.count,
-                    *at.info.type, *at.info.op);
+  return go<kLater>(at, Collective::allreduce, at.input(), output);
 }
 constexpr CallDoc kAllReduce{"all_reduce",
                              ", a: typing.Any, op: str | ReduceOp = 'sum', out: typing.Any = None",
@@ -41,6 +39,40 @@ Returns out, or a. 16- and 8-bit floats are combined in float32.
 ...     return comm.all_reduce(numpy.full(3, comm.rank + 1.0))
 >>> rondo.run(job, ranks=2)
 [array([3., 3., 3.]), array([3., 3., 3.])]
+)"};
+
+/// Scan and ExclusiveScan.
+template <Collective kCollective, bool kLater>
+nb::object scan(const Rank& self, nb::handle a, nb::handle op, nb::handle out) {
+  Prepared at(self, kCollective == Collective::scan ? "scan" : "exclusive_scan");
+  at.info.op = operatorOf(op, at.info.name);
+  if (out.is_none() || out.is(a)) {
+    at.takeBoth(a, Access::write);
+    return go<kLater>(at, kCollective, at.input(), at.input());
+  }
+  at.takeInput(a);
+  at.takeSameType(out);
+  at.requireCount(at.held.output.count(), at.info.count, "out");
+  return go<kLater>(at, kCollective, at.input(), at.output());
+}
+constexpr CallDoc kScan{
+    "scan", ", a: typing.Any, op: str | ReduceOp = 'sum', out: typing.Any = None", "typing.Any", R"(
+Combines the arrays of ranks 0 to this one, in this order (MPI_Scan).
+
+a    array of any shape; the number of elements and the type are the same on all ranks
+out  array of the same number and type; None: the result replaces a
+Returns out, or a.
+
+>>> rondo.run(lambda comm: comm.scan(numpy.array([comm.rank + 1])), ranks=3)
+[array([1]), array([3]), array([6])]
+)"};
+constexpr CallDoc kExclusiveScan{
+    "exclusive_scan", ", a: typing.Any, op: str | ReduceOp = 'sum', out: typing.Any = None",
+    "typing.Any", R"(
+Does what scan() does, without this rank's own array (MPI_Exscan). Rank 0's result is not written.
+
+>>> rondo.run(lambda comm: comm.exclusive_scan(numpy.array([comm.rank + 1])), ranks=3)
+[array([1]), array([1]), array([3])]
 )"};
 
 template <bool kLater>
@@ -60,8 +92,7 @@ nb::object reduce(const Rank& self, nb::handle a, nb::handle op, int root, nb::h
     at.requireCount(at.held.output.count(), at.info.count, "out");
     output = at.output();
   }
-  return go<kLater>(at, &C::reduce, &C::reduceAsync, at.input(), output, at.info.count,
-                    *at.info.type, *at.info.op, root);
+  return go<kLater>(at, Collective::reduce, at.input(), output);
 }
 constexpr CallDoc kReduce{
     "reduce", ", a: typing.Any, op: str | ReduceOp = 'sum', root: int = 0, out: typing.Any = None",
@@ -80,8 +111,7 @@ nb::object broadcast(const Rank& self, nb::handle a, int root) {
   Prepared at(self, "broadcast");
   at.setRoot(root);
   at.takeBoth(a, at.isRoot() ? Access::read : Access::write);
-  return go<kLater>(at, &C::broadcast, &C::broadcastAsync, at.input(), at.input(), at.info.count,
-                    *at.info.type, root);
+  return go<kLater>(at, Collective::broadcast, at.input(), at.input());
 }
 constexpr CallDoc kBroadcast{"broadcast", ", a: typing.Any, root: int = 0", "typing.Any", R"(
 Copies root's array to all ranks, in place.
@@ -100,8 +130,7 @@ nb::object reduceScatter(const Rank& self, nb::handle a, nb::handle op, nb::hand
   at.takeInput(a);
   const std::size_t share = at.info.count = at.share();
   at.takeOutput(out, share, [&] { return nb::make_tuple(share); });
-  return go<kLater>(at, &C::reduceScatter, &C::reduceScatterAsync, at.input(), at.output(), share,
-                    *at.info.type, *at.info.op);
+  return go<kLater>(at, Collective::reducescatter, at.input(), at.output());
 }
 constexpr CallDoc kReduceScatter{
     "reduce_scatter", ", a: typing.Any, op: str | ReduceOp = 'sum', out: typing.Any = None",
@@ -128,8 +157,7 @@ nb::object scatter(const Rank& self, nb::handle a, nb::handle out, int root) {
   } else {
     at.takeOutput(out);
   }
-  return go<kLater>(at, &C::scatter, &C::scatterAsync, at.input(), at.output(), at.info.count,
-                    *at.info.type, root);
+  return go<kLater>(at, Collective::scatter, at.input(), at.output());
 }
 constexpr CallDoc kScatter{"scatter", ", a: typing.Any, out: typing.Any, root: int = 0",
                            "typing.Any", R"(
@@ -154,8 +182,7 @@ nb::object gather(const Rank& self, nb::handle a, int root, nb::handle out) {
   if (at.isRoot())
     at.takeOutput(out, at.info.count * at.ranks(),
                   [&] { return nb::make_tuple(self.size()) + at.shape(a); });
-  return go<kLater>(at, &C::gather, &C::gatherAsync, at.input(), at.output(), at.info.count,
-                    *at.info.type, root);
+  return go<kLater>(at, Collective::gather, at.input(), at.output());
 }
 constexpr CallDoc kGather{"gather", ", a: typing.Any, root: int = 0, out: typing.Any = None",
                           "typing.Any", R"(
@@ -176,8 +203,7 @@ nb::object allGather(const Rank& self, nb::handle a, nb::handle out) {
   at.takeInput(a);
   at.takeOutput(out, at.info.count * at.ranks(),
                 [&] { return nb::make_tuple(self.size()) + at.shape(a); });
-  return go<kLater>(at, &C::allGather, &C::allGatherAsync, at.input(), at.output(), at.info.count,
-                    *at.info.type);
+  return go<kLater>(at, Collective::allgather, at.input(), at.output());
 }
 constexpr CallDoc kAllGather{"all_gather", ", a: typing.Any, out: typing.Any = None", "typing.Any",
                              R"(
@@ -198,8 +224,7 @@ nb::object allToAll(const Rank& self, nb::handle a, nb::handle out) {
   const std::size_t share = at.share();
   at.takeOutput(out, at.info.count, [&] { return at.shape(a); });
   at.info.count = share;
-  return go<kLater>(at, &C::allToAll, &C::allToAllAsync, at.input(), at.output(), share,
-                    *at.info.type);
+  return go<kLater>(at, Collective::alltoall, at.input(), at.output());
 }
 constexpr CallDoc kAllToAll{"all_to_all", ", a: typing.Any, out: typing.Any = None", "typing.Any",
                             R"(
@@ -216,7 +241,7 @@ Returns out.
 template <bool kLater>
 nb::object barrier(const Rank& self) {
   Prepared at(self, "barrier");
-  return go<kLater>(at, &C::barrier, &C::barrierAsync);
+  return go<kLater>(at, Collective::barrier, nullptr, nullptr);
 }
 constexpr CallDoc kBarrier{"barrier", "", "None", "Returns after every rank has entered it."};
 
@@ -225,7 +250,7 @@ nb::object send(const Rank& self, nb::handle a, int peer) {
   Prepared at(self, "send");
   at.setPeer(peer);
   at.takeInput(a);
-  return go<kLater>(at, &C::send, &C::sendAsync, at.input(), at.info.count, *at.info.type, peer);
+  return go<kLater>(at, Collective::sendrecv, at.input(), nullptr, true);
 }
 constexpr CallDoc kSend{"send", ", a: typing.Any, peer: int", "None", R"(
 Sends an array to a rank, which must receive it by recv() with the same number and type.
@@ -247,7 +272,7 @@ nb::object recv(const Rank& self, nb::handle a, int peer) {
   Prepared at(self, "recv");
   at.setPeer(peer);
   at.takeBoth(a, Access::write);
-  return go<kLater>(at, &C::recv, &C::recvAsync, at.input(), at.info.count, *at.info.type, peer);
+  return go<kLater>(at, Collective::sendrecv, nullptr, at.input());
 }
 constexpr CallDoc kRecv{"recv", ", a: typing.Any, peer: int", "typing.Any",
                         "Receives into a what peer sends by send(). Returns a."};
@@ -261,6 +286,9 @@ void addCalls(nb::class_<Rank>& to) {
   const auto sum = nb::arg("op") = "sum";
   const auto first = nb::arg("root") = 0;
   addCall(to, kAllReduce, allReduce<false>, allReduce<true>, a, sum, no_out);
+  addCall(to, kScan, scan<Collective::scan, false>, scan<Collective::scan, true>, a, sum, no_out);
+  addCall(to, kExclusiveScan, scan<Collective::exclusivescan, false>,
+          scan<Collective::exclusivescan, true>, a, sum, no_out);
   addCall(to, kReduce, reduce<false>, reduce<true>, a, sum, first, no_out);
   addCall(to, kBroadcast, broadcast<false>, broadcast<true>, a, first);
   addCall(to, kReduceScatter, reduceScatter<false>, reduceScatter<true>, a, sum, no_out);

@@ -12,6 +12,7 @@
 #include "compat/python/array.h"
 #include "compat/python/future.h"
 #include "compat/python/rank.h"
+#include "rondo/collective_call.h"
 #include "rondo/communicator.h"
 
 namespace rondo::compat::python {
@@ -58,10 +59,9 @@ struct Prepared {
   void* output() const { return held.output.data(); }
 };
 
-/// Runs the call, or starts it and returns a Future.
-template <bool kLater, class... P>
-nb::object go(Prepared& at, void (Communicator::*now)(P...), Work (Communicator::*later)(P...),
-              std::type_identity_t<P>... args) {
+/// Runs the call by now(communicator), or starts it by later(communicator) and returns a Future.
+template <bool kLater, class Now, class Later>
+nb::object make(Prepared& at, const Now& now, const Later& later) {
   if constexpr (kLater) {
     Future::reap();
     const std::shared_ptr<Communicator> comm = at.self.open(at.info.name);
@@ -69,16 +69,42 @@ nb::object go(Prepared& at, void (Communicator::*now)(P...), Work (Communicator:
       Work work;
       {
         const Unlocked unlocked;
-        work = (comm.get()->*later)(args...);
+        work = later(*comm);
       }
       return nb::cast(Future(std::move(work), std::move(at.held), at.info));
     } catch (const Error& error) {
       raise(error, at.info);
     }
   } else {
-    at.self.attend(at.info, [&](Communicator& comm) { (comm.*now)(args...); });
+    at.self.attend(at.info, now);
     return std::move(at.held.result);
   }
+}
+
+/// A call with equal blocks: count, type, operator, root and peer are those of `at.info`.
+template <bool kLater>
+nb::object go(Prepared& at, Collective collective, const void* input, void* output,
+              bool sending = false) {
+  const CollectiveCall call{.collective = collective,
+                            .input = input,
+                            .output = output,
+                            .count = at.info.count,
+                            .type = at.info.type.value_or(DataType::uint8),
+                            .op = at.info.op.value_or(ReduceOp::sum),
+                            .root = at.info.peer.value_or(at.info.root.value_or(0)),
+                            .sending = sending};
+  return make<kLater>(
+      at, [&](Communicator& comm) { comm.call(call); },
+      [&](Communicator& comm) { return comm.callAsync(call); });
+}
+
+/// A call by two member functions of Communicator.
+template <bool kLater, class... P>
+nb::object go(Prepared& at, void (Communicator::*now)(P...), Work (Communicator::*later)(P...),
+              std::type_identity_t<P>... args) {
+  return make<kLater>(
+      at, [&](Communicator& comm) { (comm.*now)(args...); },
+      [&](Communicator& comm) { return (comm.*later)(args...); });
 }
 
 /// What Python's help says of a call: its parameters and types, its result, its text.
