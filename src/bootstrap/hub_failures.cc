@@ -204,14 +204,11 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
     if (!absent.empty()) text += "; " + rankList(absent) + " had not joined yet";
     failGroup(world, *world.root, {ErrorCode::init_failed, text, rank});
   }
+  const bool asks = world.complete && world.standbys.contains(rank) && !world.gone.contains(rank);
+  if (asks) probe(world, rank); // first, so that nothing is decided before the answer
   failRank(world, rank, deathOf(), true);
   if (world.awaited.contains(rank)) settled(world, rank);
-  if (world.complete && world.standbys.contains(rank) && !world.gone.contains(rank)) {
-    world.cut.insert(rank);
-    probe(world, rank);
-  } else {
-    rankEnded(world, rank);
-  }
+  if (!asks) rankEnded(world, rank);
   if (rank == heir_) offer(heir_);
   endIfAllGone(world);
 }

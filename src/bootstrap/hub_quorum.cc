@@ -26,6 +26,8 @@ constexpr std::chrono::milliseconds kProbeLimit{1000};
 /// Interval between questions to a rank that lives and has not come yet.
 constexpr std::chrono::milliseconds kProbeAgain{20};
 constexpr std::chrono::milliseconds kLook{1};
+/// Bounds the descriptors for them.
+constexpr std::size_t kProbesAtOnce = 64;
 
 } // namespace
 
@@ -146,7 +148,6 @@ void Hub::Impl::tellPresence(World& world) {
 
 void Hub::Impl::rankEnded(World& world, int rank) {
   if (!world.gone.insert(rank).second) return;
-  world.cut.erase(rank);
   dropProbe(world, rank);
   world.changed = true;
   if (world.awaited.contains(rank)) {
@@ -180,6 +181,7 @@ void Hub::Impl::lookAtProbes() {
     }
   });
   bool more = !old_probes_.empty();
+  std::size_t asking = old_probes_.size();
   for (auto& [size, world] : worlds_) {
     std::vector<int> ranks;
     for (const auto& [rank, probe] : world.probes) ranks.push_back(rank);
@@ -187,9 +189,10 @@ void Hub::Impl::lookAtProbes() {
       const auto found = world.probes.find(rank);
       if (found == world.probes.end()) continue;
       Probe& probe = found->second;
+      asking += probe.dial ? 1 : 0;
       try {
         if (!probe.dial) {
-          if (Clock::now() < probe.next) continue;
+          if (Clock::now() < probe.next || asking >= kProbesAtOnce) continue;
           net::Dial::Settings dial;
           dial.address = world.standbys.at(rank);
           dial.secret = settings_.secret;
@@ -197,6 +200,7 @@ void Hub::Impl::lookAtProbes() {
           dial.deadline = Clock::now() + kProbeLimit;
           dial.patient = false;
           probe.dial = std::make_unique<net::Dial>(dial);
+          ++asking;
         }
         if (!probe.dial->poll()) continue;
         probe.dial.reset();

@@ -97,7 +97,6 @@ struct World {
 
   std::map<int, net::SocketAddress> standbys; ///< by rank: where it listens as long as it lives
   std::set<int> gone;                         ///< ranks that have ended or left for certain
-  std::set<int> cut;                          ///< ranks that may live, but cannot be reached
   std::map<int, Probe> probes;
   std::set<int> heirs;  ///< ranks whose addresses were sent to all
   bool changed = false; ///< `gone` has grown since it was sent

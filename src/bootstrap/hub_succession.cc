@@ -159,7 +159,7 @@ void Hub::Impl::takeOver(const Succession& from) {
       base::log(LogLevel::info, "rank ", rank, " did not connect to the new control plane");
       self->failRank(in, rank, deathOf(), true);
       self->dropProbe(in, rank);
-      (self->claims_ ? in.cut : in.gone).insert(rank);
+      if (!self->claims_) in.gone.insert(rank); // it was there when the old hub ended
       self->settled(in, rank);
     }
   });
