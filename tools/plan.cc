@@ -169,10 +169,6 @@ int compareAll(const PlanConfig& config) {
   what.policy.carriers = config.carriers || what.policy.layout.nodes().size() > 1;
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
-  if (!config.explain) {
-    std::fputs(compare(what).c_str(), stdout);
-    return kSuccess;
-  }
   // One description of the machine serves the rules and the prediction.
   NetworkConfig network = config.network;
   if (network.link.empty() && config.carriers) network.link = "loopback";
@@ -181,7 +177,8 @@ int compareAll(const PlanConfig& config) {
   const PlannedNetwork planned = plannedNetwork(network);
   what.policy.oversubscribed = planned.processors > 0 && planned.processors < share;
   what.policy.carriers = what.policy.carriers || !planned.profile.link(planned.inside).mapped;
-  std::fputs(explainChoice(what, planned).c_str(), stdout);
+  const std::string text = config.explain ? explainChoice(what, planned) : compare(what, planned);
+  std::fputs(text.c_str(), stdout);
   return kSuccess;
 }
 
@@ -275,7 +272,7 @@ void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
   explain_flag->excludes(algorithm);
   addNetworkOptions(app, config.network);
   for (const char* option : {"--profile", "--link", "--between", "--processors"})
-    app.get_option(option)->needs(explain_flag);
+    app.get_option(option)->excludes(algorithm);
 }
 
 } // namespace

@@ -25,8 +25,9 @@ struct Line {
 
 class Comparing {
  public:
-  explicit Comparing(const Comparison& what)
+  Comparing(const Comparison& what, const PlannedNetwork& planned)
       : what_(what),
+        planned_(planned),
         moves_(traits(what.collective).movesData()),
         blocks_(blocksOfSize(what.collective, what.ranks)) {
     const plan::Spec spec = specOf({});
@@ -74,9 +75,11 @@ class Comparing {
   void add(const plan::Choice& choice) {
     const plan::Spec spec = specOf(choice);
     Line line{choice, plan::count(plan::buildAll(*choice.algorithm, spec)), {}};
-    for (const std::size_t bytes : what_.bytes)
-      line.seconds.push_back(choice.algorithm->cost(
-          spec, link_, moves_ ? static_cast<double>(bytes) / static_cast<double>(blocks_) : 0));
+    for (const std::size_t bytes : what_.bytes) {
+      const double block = static_cast<double>(bytes) / static_cast<double>(blocks_);
+      line.seconds.push_back(
+          model::simulate(*choice.algorithm, spec, {.bytes = block}, planned_.network()).seconds);
+    }
     lines_.push_back(std::move(line));
   }
 
@@ -124,22 +127,22 @@ class Comparing {
            std::string(policy.oversubscribed ? "ranks share processors"
                                              : "each rank has a processor") +
            (policy.carriers ? ", and some talk over TCP" : ", in shared memory") +
-           "\nRounds and bytes are counted in the plans. Times are predicted from assumed speeds,\n"
-           "not from measured ones: " +
-           timeText(link_.alpha) + " a message, " + formatted("%.3g", 1e-9 / link_.beta) +
-           " GB/s sent, " + formatted("%.3g", 1e-9 / link_.gamma) + " GB/s reduced.\n";
+           "\nRounds and bytes are counted in the plans. Times are predicted with\n" +
+           planned_.text(policy.layout) + "; --explain says why.\n";
   }
 
   const Comparison& what_;
+  const PlannedNetwork& planned_;
   const bool moves_;
   const std::size_t blocks_; ///< number of blocks into which a size is cut
-  const plan::Link link_;
   std::vector<Line> lines_;
   std::vector<plan::Choice> chosen_; ///< for each size
 };
 
 } // namespace
 
-std::string compare(const Comparison& what) { return Comparing(what).text(); }
+std::string compare(const Comparison& what, const PlannedNetwork& planned) {
+  return Comparing(what, planned).text();
+}
 
 } // namespace rondo::tools

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/choose.h"
+#include "tools/plan_network.h"
 
 namespace rondo::tools {
 
@@ -17,8 +18,8 @@ struct Comparison {
 };
 
 /// Returns a table with a row for each algorithm that supports the collective: what its plans send,
-/// and the seconds that Algorithm::cost() predicts. The fastest for the largest size comes first;
-/// the planner's choices are marked. Throws Error(invalid_argument) if no algorithm supports it.
-std::string compare(const Comparison& what);
+/// and the seconds that a simulation predicts. The fastest for the largest size comes first; the
+/// planner's choices are marked. Throws Error(invalid_argument) if no algorithm supports it.
+std::string compare(const Comparison& what, const PlannedNetwork& planned);
 
 } // namespace rondo::tools

@@ -116,8 +116,11 @@ void Simulator::placeRanks(const plan::Spec& spec, const Network& network) {
     place.penalty = network.profile->memory.at(set);
     place.reduce = network.profile->reduceOf(sizes_.element).at(set);
     for (std::uint32_t lane = 0; lane < place.lanes; ++lane) {
-      lanes_.push_back({.rank = rank, .number = lane, .op = program.lanes[lane]});
-      lanes_.back().ended = program.lanes[lane] == program.lanes[lane + 1];
+      Lane& added = lanes_.emplace_back();
+      added.rank = rank;
+      added.number = lane;
+      added.op = program.lanes[lane];
+      added.ended = added.op == program.lanes[lane + 1];
     }
     if (cores_.size() <= place.core) cores_.resize(place.core + 1);
     Core& core = cores_[place.core];
@@ -189,7 +192,9 @@ Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const
   Simulator simulator(programs, spec, network, sizes,
                       folded ? 1 : static_cast<std::uint32_t>(spec.ranks), observer);
   simulator.run();
-  Outcome outcome{.seconds = simulator.seconds(), .terms = simulator.terms()};
+  Outcome outcome;
+  outcome.seconds = simulator.seconds();
+  outcome.terms = simulator.terms();
   outcome.stuck = simulator.stuck();
   outcome.events = simulator.events();
   outcome.tiles = sizes.tiles;

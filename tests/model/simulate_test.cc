@@ -81,6 +81,29 @@ TEST_CASE("simulated bytes are those of the closed form, and no formula is beate
   });
 }
 
+TEST_CASE("compositions over nodes send the bytes of their closed form, and end") {
+  const Profile ideal = idealProfile(kAlpha, kBeta);
+  const Algorithm& hierarchical = find("hierarchical");
+  int simulated = 0;
+  for (const char* layout : {"2x2", "4x2", "2x4", "3,1,4", "0.1.0.1.0.1"})
+    for (const Collective collective : kCollectives) {
+      const plan::Layout parsed = plan::parseLayout(layout);
+      const Spec spec{.collective = collective,
+                      .ranks = static_cast<int>(parsed.groups[0].size()),
+                      .layout = parsed};
+      if (collective == Collective::sendrecv || !hierarchical.supports(spec)) continue;
+      INFO(name(collective) << " in layout " << layout);
+      const Outcome outcome = simulate(hierarchical, spec, {kBytes},
+                                       {.profile = &ideal, .between = LinkClass::network});
+      CHECK(outcome.stuck.empty());
+      CHECK(!outcome.folded);
+      if (traits(collective).movesData())
+        CHECK(outcome.total_sent == Approx(hierarchical.closedForm(spec).total_sent * kBytes));
+      ++simulated;
+    }
+  CHECK(simulated > 20);
+}
+
 TEST_CASE("a chain of tiles takes the time of a pipeline") {
   for (const Collective collective : {Collective::broadcast, Collective::reduce})
     for (const int ranks : {2, 3, 7, 16})
@@ -211,4 +234,28 @@ TEST_CASE("predicted times do not fall when the size grows") {
           before = now;
         }
       }
+}
+
+TEST_CASE("the default profile's predictions, written out: a model that changes must change them") {
+  struct Golden {
+    const char* algorithm;
+    int ranks;
+    LinkClass link;
+    int processors;
+    double bytes, us;
+  };
+  const Golden golden[] = {
+      {"oneshot", 2, LinkClass::shm, 0, 8, 0.21275},
+      {"direct", 2, LinkClass::shm, 0, 1 << 20, 129.876},
+      {"ring", 8, LinkClass::inproc, 0, 16 << 20, 3975.81},
+      {"halving_doubling", 8, LinkClass::loopback, 2, 64 << 10, 171.327},
+      {"tree", 64, LinkClass::network, 0, 1 << 20, 1091994},
+  };
+  for (const Golden& row : golden) {
+    const Outcome outcome = simulate(
+        find(row.algorithm), {.collective = Collective::allreduce, .ranks = row.ranks}, {row.bytes},
+        {.profile = &defaultProfile(), .inside = row.link, .processors = row.processors});
+    INFO(row.algorithm << " on " << row.ranks << " ranks");
+    CHECK(outcome.seconds * 1e6 == Approx(row.us).epsilon(1e-4));
+  }
 }
