@@ -62,7 +62,7 @@ TEST_CASE("doctor: each fault of this machine is one line with its remedy") {
   const Planted faults[] = {
       {"100 descriptors", "ulimit -n 100", "",
        "warning: descriptors: a process may open only 100 files", 0},
-      {"small files", "ulimit -f 1000", "", "warning: file size: files may have only 0 MiB", 0},
+      {"small files", "ulimit -f 200000", "", "warning: file size: files may have only 97 MiB", 0},
       {"/dev/shm of 64 MiB", "mount -t tmpfs -o size=64m none /dev/shm", "",
        "warning: /dev/shm: /dev/shm has only 64 MiB", 0},
       {"a name that means 127.0.1.1", "printf '127.0.1.1 planted\\n' >$1.hosts", "",
@@ -100,7 +100,7 @@ TEST_CASE("doctor: a machine without loopback runs no job; one with bridges only
   CHECK(up.out.find("warning: network: no interface but loopback is up") != std::string::npos);
   check(
       {"docker0 only",
-       "ip link set lo up\nip link add docker0 type dummy\nip addr add 172.17.0.1/16 dev docker0\n"
+       "ip link set lo up\nip link add docker0 type bridge\nip addr add 172.17.0.1/16 dev docker0\n"
        "ip link set docker0 up",
        "", "warning: network: only bridges are up (docker0)", 0},
       space, {});
