@@ -185,6 +185,7 @@ std::string callOver(const std::string& transport) {
 
 /// `needed`: without it no job of several processes runs.
 std::optional<Fault> tryTransport(const std::string& name, bool needed) {
+  if (settings({})) return std::nullopt; // that finding comes first
   for (const TransportInfo& one : transports())
     if (one.name == name && !one.missing.empty()) return std::nullopt;
   const std::string wrong = callOver(name);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -200,7 +201,8 @@ bool writeBlock(Lines& out, int fd, std::size_t block, const TickClock& clock) {
   if (head.state != State::open && head.state != State::closed) return true;
   writeHead(out, head);
   const std::uint64_t capacity = head.capacity;
-  if (head.state == State::closed || (capacity != kFewRecords && capacity != kMostRecords))
+  if (head.state == State::closed || capacity < kFewRecords || capacity > kMostRecords ||
+      !std::has_single_bit(capacity))
     return true;
   constexpr std::uint64_t kTogether = kFewRecords;
   std::array<Record, kTogether> some;

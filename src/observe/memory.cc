@@ -37,7 +37,7 @@ std::uint64_t wallClock() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-bool allocate(int fd, std::size_t at, std::size_t bytes) {
+bool allocateAt(int fd, std::size_t at, std::size_t bytes) {
   return ::fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(bytes)) == 0;
 }
 
@@ -100,7 +100,7 @@ std::unique_ptr<Block> Block::take() {
   if (reuse && file.closed.empty()) return nullptr;
   const std::size_t index = reuse ? file.closed.front() : file.fresh;
   const int fd = file.fd.get();
-  if (!allocate(fd, blockAt(index), kFewBytes)) return nullptr;
+  if (!allocateAt(fd, blockAt(index), kFewBytes)) return nullptr;
   void* const at = ::mmap(nullptr, kBlockBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                           static_cast<off_t>(blockAt(index)));
   if (at == MAP_FAILED) return nullptr;
@@ -117,8 +117,8 @@ std::unique_ptr<Block> Block::take() {
 
 bool Block::here() const { return ::getpid() == process_; }
 
-bool Block::allocateAll() {
-  return allocate(File::ofProcess().fd.get(), blockAt(index_), kBlockBytes);
+bool Block::allocate(std::size_t records) {
+  return allocateAt(File::ofProcess().fd.get(), blockAt(index_), kPage + records * sizeof(Record));
 }
 
 Block::~Block() {

@@ -20,8 +20,8 @@ class Block {
 
   BlockHead& head() { return *static_cast<BlockHead*>(at_); }
   Record* records() { return reinterpret_cast<Record*>(static_cast<std::byte*>(at_) + kPage); }
-  /// Allocates the memory of all records; false if there is none.
-  bool allocateAll();
+  /// Allocates the memory of so many records; false if there is none.
+  bool allocate(std::size_t records);
   /// Whether this process made it. A forked child does not have the memory.
   bool here() const;
 

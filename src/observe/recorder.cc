@@ -52,10 +52,12 @@ Recorder::~Recorder() {
 }
 
 void Recorder::grow() {
-  if (mask_ + 1 == kMostRecords || !block_->allocateAll()) return;
-  // No call has been overwritten yet, and each record keeps its place.
-  mask_ = kMostRecords - 1;
-  std::atomic_ref(head_->capacity).store(kMostRecords, std::memory_order_release);
+  const std::uint64_t more = 2 * (mask_ + 1);
+  if (more > kMostRecords || !block_->allocate(more)) return;
+  // At the first time that the records are full, each keeps its place. (If an earlier allocation
+  // failed, those that should be elsewhere are lost: readers compare numbers.)
+  mask_ = more - 1;
+  std::atomic_ref(head_->capacity).store(more, std::memory_order_release);
 }
 
 std::uint8_t Recorder::algorithm(std::string_view name) {
