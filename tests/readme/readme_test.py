@@ -104,7 +104,7 @@ class Checkout:
             program = self.build / "tests/compat_nccl/own/grid"
             return command.replace("./your-nccl-program", f"{program} one 2 997") \
                 if program.exists() else None
-        if command.startswith("pip install -U") or " pip " in command:
+        if command.startswith("pip install") or " pip " in command:
             if not self.python or command.startswith("pip"):
                 return None  # what is on the machine already is not installed again
             package = self.folder / "copy/src/compat/torch"  # pip writes beside what it builds
