@@ -105,7 +105,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// (after waiting for the other ranks for up to 50 ms), and when the process ends by exit() or by
   /// returning from main(). A process that ends by _exit() before the hand-over, or that created
   /// the unique id without being a rank, hands over nothing: calls of other ranks that are in
-  /// flight then, or begin later, fail with peer_dead.
+  /// flight then, or begin later, fail with peer_dead, as when the process is killed. shrink() then
+  /// makes a communicator of the other ranks.
   ~Communicator();
 
   int rank() const;
