@@ -271,7 +271,7 @@ void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
       "Predict each algorithm's time by cause, and say why the fastest wins and what the rules do");
   explain_flag->excludes(algorithm);
   addNetworkOptions(app, config.network);
-  for (const char* option : {"--profile", "--link", "--between", "--processors"})
+  for (const char* option : {"--profile", "--ideal", "--link", "--between", "--processors"})
     app.get_option(option)->excludes(algorithm);
 }
 

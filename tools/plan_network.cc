@@ -87,12 +87,34 @@ model::Conditions::SlowLink deadLinkOf(const std::string& text) {
   return one;
 }
 
+model::Profile idealOf(const std::string& text) {
+  ConditionText words(text, "MICROSECONDS,GB/s");
+  const double alpha = words.number();
+  words.expect(',');
+  const double speed = words.number();
+  words.done();
+  if (alpha < 0 || speed <= 0)
+    throw Error(ErrorCode::invalid_argument,
+                "'" + text + "': the latency must not be negative, and the speed must be above 0");
+  return model::idealProfile(alpha * 1e-6, 1e-9 / speed);
+}
+
+model::Profile profileOf(const NetworkConfig& config) {
+  if (!config.ideal.empty()) return idealOf(config.ideal);
+  return config.profile.empty() ? model::defaultProfile() : model::readProfile(config.profile);
+}
+
 } // namespace
 
 void addNetworkOptions(CLI::App& app, NetworkConfig& config) {
-  app.add_option("--profile", config.profile,
-                 "Link profile, as `rondo tune` writes it; default: one that was fitted to "
-                 "bench/results");
+  auto* profile = app.add_option("--profile", config.profile,
+                                 "Link profile, as `rondo tune` writes it; default: one that was "
+                                 "fitted to bench/results");
+  app.add_option(
+         "--ideal", config.ideal,
+         "MICROSECONDS,GB/s: the lectures' network in place of a profile; each message takes "
+         "alpha + n beta, and nothing else takes time")
+      ->excludes(profile);
   app.add_option("--link", config.link,
                  "Kind of link between ranks of a node: inproc, shm (default), loopback, ucx, "
                  "network, nvlink, pcie");
@@ -117,8 +139,7 @@ std::string PlannedNetwork::text(const plan::Layout& layout) const {
 }
 
 PlannedNetwork plannedNetwork(const NetworkConfig& config) {
-  PlannedNetwork planned{.profile = config.profile.empty() ? model::defaultProfile()
-                                                           : model::readProfile(config.profile),
+  PlannedNetwork planned{.profile = profileOf(config),
                          .between = model::LinkClass::network,
                          .processors = config.processors,
                          .conditions = {}};

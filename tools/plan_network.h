@@ -15,6 +15,7 @@ namespace rondo::tools {
 
 struct NetworkConfig {
   std::string profile; ///< path; empty: the default profile
+  std::string ideal;   ///< "ALPHA_US,GBS" in place of a profile; may be empty
   std::string link, between;
   int processors = 0;
   std::vector<std::string> stragglers, slow_links, dead_links;

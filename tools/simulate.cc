@@ -207,6 +207,7 @@ Action addSimulate(CLI::App& parent, const std::vector<std::string>&) {
       "  rondo simulate allreduce -p 64 --bytes 100M\n"
       "  rondo simulate allreduce -p 8 --bytes 64K,16M --link loopback --processors 2\n"
       "  rondo simulate allreduce -p 16 --layout 4x4 --bytes 64M --straggler 3=500\n"
+      "  rondo simulate allreduce -p 8 --bytes 8M --ideal 1,10\n"
       "  rondo simulate broadcast -p 8 --algorithm tree --dead-link 0-4\n"
       "  rondo simulate allreduce -p 8 --algorithm ring --bytes 1M --trace ring.json\n");
   return [config] { return simulateCollective(*config); };

@@ -180,6 +180,11 @@ TEST_CASE("stragglers, slow links and dead links have the effect that their numb
   CHECK(simulate(find("ring"), spec, {kBytes}, network).seconds > base * 1.5);
   CHECK(simulate(find("ring"), spec, {kBytes}, network).seconds <= base * 2);
 
+  Network pair{.profile = &ideal};
+  pair.conditions.slow_links = {{.src = 0, .dst = 1, .factor = 5}};
+  CHECK(simulate(find("chain"), {.collective = Collective::broadcast, .ranks = 2}, {kBytes}, pair)
+            .seconds == Approx(5 * (kAlpha + kBytes * kBeta)));
+
   network.conditions.slow_links[0].factor = std::numeric_limits<double>::infinity();
   const Outcome dead = simulate(find("ring"), spec, {kBytes}, network);
   CHECK(dead.stuck.find("rank 4 lane 0 step") != std::string::npos);

@@ -40,6 +40,16 @@ TEST_CASE("simulate: every algorithm has a time whose terms add up, fastest firs
   CHECK(json["rows"][8]["mostly"] == "bytes");
 }
 
+TEST_CASE("simulate: the lectures' network is given by two numbers", "[simulate]") {
+  const Outcome outcome =
+      shell("$RONDO simulate allreduce -p 8 --algorithm ring --bytes 8M --ideal 2,1 --json");
+  REQUIRE(outcome.status == 0);
+  const double us = nlohmann::json::parse(outcome.out)["rows"][0]["us"];
+  CHECK(us == Approx(14 * (2 + (1 << 20) * 1e-3)));
+  for (const char* wrong : {"2", "2,0", "-1,1", "1,x"})
+    CHECK(shell(std::string("$RONDO simulate -p 2 --ideal ") + wrong).status == 2);
+}
+
 TEST_CASE("simulate: a dead link is named, a trace has every step, wrong options are refused",
           "[simulate]") {
   const Outcome dead = shell("$RONDO simulate broadcast -p 8 --algorithm tree --dead-link 0-4");
