@@ -84,8 +84,8 @@ struct CollectiveTraits {
   constexpr bool movesData() const { return contributors != Contributors::nobody; }
   constexpr bool hasRoot() const { return input.rootOnly() || output.rootOnly(); }
   /// The ranks whose input block `block` of `rank`'s output is made from, in this order if they are
-  /// reduced. Of their input it is block input.own(rank). Empty for barriers, and for Send and
-  /// Recv.
+  /// reduced. Each contributes block input.own(rank) of its input. Empty for barriers, and for Send
+  /// and Recv.
   constexpr RankRange contributorsTo(int rank, int block, int root, int ranks) const {
     switch (contributors) {
       case Contributors::root: return {root, root + 1};

@@ -4,6 +4,7 @@
 #include <bit>
 #include <concepts>
 #include <cstddef>
+#include <ranges>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -24,7 +25,7 @@ namespace rondo {
 template <class T>
 struct ElementTraits {};
 template <std::integral T>
-requires(!std::same_as<T, bool>) struct ElementTraits<T> {
+requires(!std::same_as<T, bool> && sizeof(T) <= 8) struct ElementTraits<T> {
   // int8, uint8, int16, ...
   static constexpr auto kType =
       static_cast<DataType>(2 * std::countr_zero(sizeof(T)) + (std::is_signed_v<T> ? 0 : 1));
@@ -47,6 +48,15 @@ concept Elements = requires(Array& array) {
 template <class Array>
 concept WritableElements = Elements<Array> &&
     !std::is_const_v<typename decltype(std::span(std::declval<Array&>()))::element_type>;
+/// An argument whose elements outlive the call: not a temporary vector or array. Asynchronous
+/// calls, and all calls of a Group, use their buffers after the function has returned.
+template <class Argument>
+concept Outlasts = std::is_lvalue_reference_v<Argument> ||
+    std::ranges::enable_borrowed_range<std::remove_cvref_t<Argument>>;
+template <class Argument>
+concept CallInput = Elements<Argument> && Outlasts<Argument>;
+template <class Argument>
+concept CallOutput = WritableElements<Argument> && Outlasts<Argument>;
 template <class A, class B>
 concept SameElements = std::same_as<typename decltype(std::span(std::declval<A&>()))::value_type,
                                     typename decltype(std::span(std::declval<B&>()))::value_type>;
@@ -79,6 +89,7 @@ RONDO_API CollectiveCall checkedInPlace(Collective collective, int rank, int ran
 /// pointers does (communicator.h), and has an Async form.
 ///
 /// Arguments. `input` and `output` are arrays of one type: spans, vectors, std::arrays, C arrays.
+/// Temporary vectors and arrays do not compile, because a call may use its buffers later.
 /// Their lengths give the count, and must fit each other: a buffer that has one block for each rank
 /// must be size() times as long as one that has a single block, or Error(invalid_argument) is
 /// thrown, which names both lengths; nothing was sent. An array that the call does not use on this
@@ -97,21 +108,21 @@ class TypedCalls {
  public:
   // clang-format off
 #define RONDO_TYPED_CALL(function, collective, parameters, op, root)                             \
-  template <Elements Input, WritableElements Output> requires SameElements<Input, Output>        \
-  void function(Input&& input, Output&& output RONDO_TYPED_##parameters) {                       \
+  template <CallInput Input, CallOutput Output> requires SameElements<Input, Output>             \
+  void function(Input&& input, Output&& output RONDO_##parameters) {                             \
     self().call(make(Collective::collective, input, output, op, root));                          \
   }                                                                                              \
-  template <Elements Input, WritableElements Output> requires SameElements<Input, Output>        \
-  Work function##Async(Input&& input, Output&& output RONDO_TYPED_##parameters) {                \
+  template <CallInput Input, CallOutput Output> requires SameElements<Input, Output>             \
+  Work function##Async(Input&& input, Output&& output RONDO_##parameters) {                      \
     return self().callAsync(make(Collective::collective, input, output, op, root));              \
   }
 #define RONDO_TYPED_IN_PLACE(function, collective, parameters, op, root)                         \
-  template <WritableElements Data>                                                               \
-  void function(Data&& data RONDO_TYPED_##parameters) {                                          \
+  template <CallOutput Data>                                                                     \
+  void function(Data&& data RONDO_##parameters) {                                                \
     self().call(make(Collective::collective, data, op, root));                                   \
   }                                                                                              \
-  template <WritableElements Data>                                                               \
-  Work function##Async(Data&& data RONDO_TYPED_##parameters) {                                   \
+  template <CallOutput Data>                                                                     \
+  Work function##Async(Data&& data RONDO_##parameters) {                                         \
     return self().callAsync(make(Collective::collective, data, op, root));                       \
   }
 #define RONDO_TYPED_CALLS(...) RONDO_TYPED_CALL(__VA_ARGS__) RONDO_TYPED_IN_PLACE(__VA_ARGS__)
@@ -120,16 +131,16 @@ class TypedCalls {
 #define RONDO_TYPED_ROOT , int root
 #define RONDO_TYPED_OP_ROOT , ReduceOp op, int root
 
-  RONDO_TYPED_CALLS(allReduce, allreduce, OP, op, 0)
-  RONDO_TYPED_CALLS(reduce, reduce, OP_ROOT, op, root)
-  RONDO_TYPED_CALLS(reduceScatter, reducescatter, OP, op, 0)
-  RONDO_TYPED_CALLS(scan, scan, OP, op, 0)
-  RONDO_TYPED_CALLS(exclusiveScan, exclusivescan, OP, op, 0)
-  RONDO_TYPED_CALLS(broadcast, broadcast, ROOT, ReduceOp::sum, root)
-  RONDO_TYPED_CALLS(scatter, scatter, ROOT, ReduceOp::sum, root)
-  RONDO_TYPED_CALLS(gather, gather, ROOT, ReduceOp::sum, root)
-  RONDO_TYPED_CALLS(allGather, allgather, NONE, ReduceOp::sum, 0)
-  RONDO_TYPED_CALL(allToAll, alltoall, NONE, ReduceOp::sum, 0)
+  RONDO_TYPED_CALLS(allReduce, allreduce, TYPED_OP, op, 0)
+  RONDO_TYPED_CALLS(reduce, reduce, TYPED_OP_ROOT, op, root)
+  RONDO_TYPED_CALLS(reduceScatter, reducescatter, TYPED_OP, op, 0)
+  RONDO_TYPED_CALLS(scan, scan, TYPED_OP, op, 0)
+  RONDO_TYPED_CALLS(exclusiveScan, exclusivescan, TYPED_OP, op, 0)
+  RONDO_TYPED_CALLS(broadcast, broadcast, TYPED_ROOT, ReduceOp::sum, root)
+  RONDO_TYPED_CALLS(scatter, scatter, TYPED_ROOT, ReduceOp::sum, root)
+  RONDO_TYPED_CALLS(gather, gather, TYPED_ROOT, ReduceOp::sum, root)
+  RONDO_TYPED_CALLS(allGather, allgather, TYPED_NONE, ReduceOp::sum, 0)
+  RONDO_TYPED_CALL(allToAll, alltoall, TYPED_NONE, ReduceOp::sum, 0)
 
 #undef RONDO_TYPED_CALL
 #undef RONDO_TYPED_IN_PLACE
@@ -140,19 +151,19 @@ class TypedCalls {
 #undef RONDO_TYPED_OP_ROOT
   // clang-format on
 
-  template <Elements Input>
+  template <CallInput Input>
   void send(Input&& input, int peer) {
     self().call(message(detail::Array::of(input), peer, true));
   }
-  template <Elements Input>
+  template <CallInput Input>
   Work sendAsync(Input&& input, int peer) {
     return self().callAsync(message(detail::Array::of(input), peer, true));
   }
-  template <WritableElements Output>
+  template <CallOutput Output>
   void recv(Output&& output, int peer) {
     self().call(message(detail::Array::of(output), peer, false));
   }
-  template <WritableElements Output>
+  template <CallOutput Output>
   Work recvAsync(Output&& output, int peer) {
     return self().callAsync(message(detail::Array::of(output), peer, false));
   }

@@ -32,6 +32,14 @@ static_assert(Reducible<std::vector<float>> && Reducible<std::array<char, 3>> &&
               Reducible<double[2]> && Reducible<std::span<unsigned long>>);
 static_assert(!Reducible<std::vector<bool>> && !Reducible<const std::vector<float>> &&
               !Reducible<std::span<const int>> && !Reducible<std::array<bool, 2>>);
+/// A temporary's memory may be gone before an asynchronous call has used it.
+template <class T>
+concept Sendable = requires(Communicator& comm, T (&make)()) {
+  comm.sendAsync(make(), 1);
+};
+static_assert(Sendable<std::span<const float>> && Sendable<std::vector<float>&> &&
+              !Sendable<std::vector<float>> && !Sendable<std::array<int, 2>>);
+static_assert(!Elements<std::vector<__int128>>);
 static_assert(ElementTraits<unsigned long long>::kType == DataType::uint64 &&
               ElementTraits<short>::kType == DataType::int16 &&
               ElementTraits<std::uint8_t>::kType == DataType::uint8 &&
