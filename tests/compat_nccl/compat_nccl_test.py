@@ -146,7 +146,8 @@ def main():
         if ranks > 1:
             for how in ("processes", "threads"):
                 programs.run(last, "growth", how, ranks)
-            programs.run(last, "killed", ranks)
+            for victim in sorted({0, ranks - 1}):
+                programs.run(last, "killed", ranks, victim)
     if last != "own":
         programs.run("own", "behaviours", "threads", 2)
         programs.run("own", "grid", "threads", 2, 7)

@@ -1,17 +1,19 @@
 /* Kills a rank. Within a second, and without making a call, all others learn of it; their calls
- * end, they continue without it, and clean up. usage: killed RANKS */
+ * end, they continue without it, and clean up. usage: killed RANKS VICTIM
+ * Rank 0 makes the id, so its process hosts the control plane. */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "header.h"
 
+static int victim;
+
 static void survive(Held* held) {
-  const int last = held->size - 1;
   const ncclComm_t comm = held->comms[0];
   int one = 1, sum = 0;
   OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, 0));
-  if (held->ranks[0] == last) {
+  if (held->ranks[0] == victim) {
     usleep(100000); /* so that the others' call has ended */
     raise(SIGKILL);
   }
@@ -24,10 +26,10 @@ static void survive(Held* held) {
   const double took = now() - begin;
   REQUIRE(state == ncclRemoteError);
   REQUIRE(strstr(ncclGetLastError(comm), "rank") && strstr(ncclGetLastError(comm), "died"));
-  if (held->ranks[0] == 0) printf("heard of it after %.0f ms\n", 1e3 * took);
+  if (held->ranks[0] == !victim) printf("heard of it after %.0f ms\n", 1e3 * took);
   REQUIRE(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, 0) == ncclRemoteError);
   ncclComm_t rest = NULL;
-  OK(ncclCommShrink(comm, (int*)&last, 1, &rest, NULL, 1));
+  OK(ncclCommShrink(comm, &victim, 1, &rest, NULL, 1));
   OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, rest, 0));
   REQUIRE(sum == held->size - 1);
   OK(ncclCommDestroy(rest));
@@ -37,7 +39,8 @@ static void survive(Held* held) {
 }
 
 int main(int count, char** words) {
-  REQUIRE(count == 2);
+  REQUIRE(count == 3);
+  victim = atoi(words[2]);
   const int failed = runRanks("processes", atoi(words[1]), 1, survive);
   if (!failed) printf("ok\n");
   return failed;
