@@ -171,11 +171,20 @@ class Failures(unittest.TestCase):
                 comm.close()
                 raise KeyError("no such row")
             comm.barrier()
-        with self.assertRaisesRegex(KeyError, "no such row"):
+        unhandled = []
+        with mock.patch("threading.excepthook", unhandled.append), \
+                self.assertRaisesRegex(KeyError, "no such row"):
             rondo.run(job, 3)
+        self.assertEqual(unhandled, [])
 
     def test_run_ends_the_threads_that_began(self):
-        began = []
+        began, ended = [], []
+
+        def job(comm):
+            try:
+                comm.barrier()
+            except rondo.Error as error:
+                ended.append(error.code)
 
         class Thread(threading.Thread):
             def start(self):
@@ -185,9 +194,8 @@ class Failures(unittest.TestCase):
                 super().start()
 
         with mock.patch("threading.Thread", Thread), self.assertRaisesRegex(RuntimeError, "start"):
-            rondo.run(lambda comm: comm.barrier(), 2)
-        began[0].join(DEADLINE)
-        self.assertFalse(began[0].is_alive())
+            rondo.run(job, 2)
+        self.assertEqual(ended, ["aborted"])
 
     def test_timeout(self):
         first, _ = rondo.threads(2, timeout=0.2)
@@ -252,6 +260,11 @@ class Signals(unittest.TestCase):
 
     def test_interrupt_ends_run(self):
         output, status = self.interrupted("rondo.run(lambda comm: comm.rank or comm.barrier(), 2)")
+        self.assertEqual((output, status), ("interrupted\n", 0))
+
+    def test_interrupt_ends_run_after_a_job_has_closed_its_communicator(self):
+        output, status = self.interrupted(
+            "rondo.run(lambda comm: comm.rank and threading.Event().wait(2) or comm.close(), 2)")
         self.assertEqual((output, status), ("interrupted\n", 0))
 
     def test_interrupt_ends_init(self):
@@ -344,6 +357,21 @@ class Ends(unittest.TestCase):
         second.barrier()
         waiting.join(DEADLINE)
         self.assertFalse(waiting.is_alive())
+
+    def test_the_last_call_of_a_closed_rank_waits_without_the_lock(self):
+        first, second = rondo.threads(2, timeout=10)
+        a = np.zeros(1)
+        future = first.recv_async(a, 1)
+        waiting = threading.Thread(target=first.barrier)
+        waiting.start()
+        time.sleep(0.1)  # until it waits; if it does not yet, the test proves less
+        first.close()
+        second.barrier()
+        time.sleep(0.1)  # the thread destroys the communicator, which waits for the message
+        second.send(np.ones(1), 0)
+        self.assertTrue(future.wait())
+        waiting.join(DEADLINE)
+        self.assertEqual(a[0], 1)
 
     def test_fork(self):
         output, status = program("""

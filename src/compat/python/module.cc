@@ -58,8 +58,7 @@ bool arrived(const Rank& self, int peer) {
 }
 
 nb::object failure(const Rank& self) {
-  const auto error =
-      ask(self, "failure", [](const Communicator& comm) { return comm.failure(); });
+  const auto error = ask(self, "failure", [](const Communicator& comm) { return comm.failure(); });
   if (!error) return nb::none();
   try {
     raise(*error, infoOf(self, "communicator"));

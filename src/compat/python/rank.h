@@ -16,8 +16,8 @@ namespace rondo::compat::python {
 
 /// One rank of a group. Calls hold the communicator while they run, so that close() on another
 /// thread cannot destroy it under them; they may be its last owner, and then destroy it, which
-/// waits, before they take the interpreter's lock again. Functions need the interpreter's lock and release it while
-/// they wait.
+/// waits, before they take the interpreter's lock again. Functions need the interpreter's lock and
+/// release it while they wait.
 class Rank {
  public:
   explicit Rank(Communicator comm);
