@@ -11,6 +11,7 @@ import threading
 import time
 import unittest
 import weakref
+from unittest import mock
 
 import numpy as np
 
@@ -66,6 +67,38 @@ class Futures(unittest.TestCase):
             future.wait()
         gc.collect()
         self.assertIsNone(gone())
+
+    def test_a_blocking_call_drops_arrays_too(self):
+        a = np.ones(100)
+        gone = weakref.ref(a)
+        self.first.all_reduce_async(a)
+        del a
+        self.second.all_reduce(np.ones(100))
+        alone, = rondo.threads(1)
+        until = time.monotonic() + DEADLINE
+        while gone() is not None and time.monotonic() < until:
+            alone.barrier()
+        self.assertIsNone(gone())
+
+    def test_the_end_of_an_array_may_drop_futures(self):
+        output, status = program("""
+            first, second = rondo.threads(2)
+            others = [rondo.threads(2) for _ in range(4)]
+
+            class Array(np.ndarray):
+                def __del__(self):
+                    kept.clear()
+            first.all_reduce_async(np.ones(3).view(Array))
+            kept = [one.barrier_async() for one, _ in others for _ in range(50)]
+            second.all_reduce(np.ones(3))
+            while kept:
+                rondo.threads(1)[0].barrier_async().wait()
+            for _, one in others:
+                for _ in range(50):
+                    one.barrier()
+            print("whole")
+            """)
+        self.assertEqual((output, status), ("whole\n", 0))
 
     def test_memory_cannot_move(self):
         a = bytearray(8)
@@ -132,6 +165,38 @@ class Failures(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "no such row"):
             rondo.run(job, 3)
 
+    def test_run_raises_the_error_of_a_job_that_has_closed_its_communicator(self):
+        def job(comm):
+            if comm.rank == 0:
+                comm.close()
+                raise KeyError("no such row")
+            comm.barrier()
+        unhandled = []
+        with mock.patch("threading.excepthook", unhandled.append), \
+                self.assertRaisesRegex(KeyError, "no such row"):
+            rondo.run(job, 3)
+        self.assertEqual(unhandled, [])
+
+    def test_run_ends_the_threads_that_began(self):
+        began, ended = [], []
+
+        def job(comm):
+            try:
+                comm.barrier()
+            except rondo.Error as error:
+                ended.append(error.code)
+
+        class Thread(threading.Thread):
+            def start(self):
+                if began:
+                    raise RuntimeError("can't start new thread")
+                began.append(self)
+                super().start()
+
+        with mock.patch("threading.Thread", Thread), self.assertRaisesRegex(RuntimeError, "start"):
+            rondo.run(job, 2)
+        self.assertEqual(ended, ["aborted"])
+
     def test_timeout(self):
         first, _ = rondo.threads(2, timeout=0.2)
         with self.assertRaises(rondo.Error) as raised:
@@ -197,6 +262,11 @@ class Signals(unittest.TestCase):
         output, status = self.interrupted("rondo.run(lambda comm: comm.rank or comm.barrier(), 2)")
         self.assertEqual((output, status), ("interrupted\n", 0))
 
+    def test_interrupt_ends_run_after_a_job_has_closed_its_communicator(self):
+        output, status = self.interrupted(
+            "rondo.run(lambda comm: comm.rank and threading.Event().wait(2) or comm.close(), 2)")
+        self.assertEqual((output, status), ("interrupted\n", 0))
+
     def test_interrupt_ends_init(self):
         output, status = self.interrupted(
             "rondo.init(rank=0, size=2, unique_id=rondo.unique_id())")
@@ -217,6 +287,44 @@ class Signals(unittest.TestCase):
             print(first.all_reduce(np.ones(1)), noticed.is_set())
             """)
         self.assertEqual((output, status), ("[2.] True\n", 0))
+
+
+    # The other rank is silent, but closes only later: this rank's close() waits for its call.
+    def test_interrupt_ends_close(self):
+        for call in ("first.close()", "first.__exit__(None, None, None)"):
+            with self.subTest(call):
+                output, status = self.interrupted(f"future = first.barrier_async(); {call}", """
+                    print(first.closed, flush=True)
+                    second.close()
+                    """)
+                self.assertEqual((output, status), ("interrupted\nTrue\n", 0))
+
+    def test_interrupt_ends_split_and_shrink(self):
+        for call in ("first.split(0)", "first.shrink([])", "first.shrink()"):
+            with self.subTest(call):
+                output, status = self.interrupted(call, """
+                    import os
+                    os._exit(0)
+                    """)
+                self.assertEqual((output, status), ("interrupted\n", 0))
+
+    def test_interrupt_ends_exit(self):
+        output, status = program("""
+            import atexit, os, signal, time
+            comm = rondo.init()
+            process = comm.all_gather(np.array([os.getpid()]))[0, 0]
+            if comm.rank == 0:
+                future = comm.barrier_async()  # the other rank never calls it
+                signal.signal(signal.SIGALRM, signal.default_int_handler)
+                # Runs right before the rank is closed.
+                atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.3)
+            else:
+                while os.path.exists(f"/proc/{process}"):
+                    time.sleep(0.05)
+                os._exit(0)
+            """, ranks=2)
+        self.assertIn("KeyboardInterrupt", output)
+        self.assertEqual(status, 0, output)
 
 
 class Ends(unittest.TestCase):
@@ -248,6 +356,21 @@ class Ends(unittest.TestCase):
         waiting.join(DEADLINE)
         self.assertFalse(waiting.is_alive())
 
+    def test_the_last_call_of_a_closed_rank_waits_without_the_lock(self):
+        first, second = rondo.threads(2, timeout=10)
+        a = np.zeros(1)
+        future = first.recv_async(a, 1)
+        waiting = threading.Thread(target=first.barrier)
+        waiting.start()
+        time.sleep(0.1)  # until it waits; if it does not yet, the test proves less
+        first.close()
+        second.barrier()
+        time.sleep(0.1)  # the thread destroys the communicator, which waits for the message
+        second.send(np.ones(1), 0)
+        self.assertTrue(future.wait())
+        waiting.join(DEADLINE)
+        self.assertEqual(a[0], 1)
+
     def test_fork(self):
         output, status = program("""
             import multiprocessing, os
@@ -269,6 +392,37 @@ class Ends(unittest.TestCase):
         lines = output.splitlines()
         self.assertRegex(lines[0], "barrier: this process is a fork")
         self.assertEqual((lines[1:], status), (["0", "[True, True] 0"], 0))
+
+    def test_fork_with_a_future(self):
+        output, status = program("""
+            import gc, os
+            first, second = rondo.threads(2)
+            futures = [first.all_reduce_async(np.ones(1000)) for _ in range(3)]
+            futures.pop()  # waits in the list of dropped ones
+            child = os.fork()
+            if child == 0:
+                for call in (futures[0].done, futures[0].wait, futures[0].result,
+                             first.barrier_async, first.barrier):
+                    try:
+                        call()
+                    except rondo.ArgumentError as error:
+                        print(error, flush=True)
+                del futures, call
+                gc.collect()
+                print("dropped", flush=True)
+                os._exit(0)
+            print(os.waitpid(child, 0)[1])
+            for _ in range(3):
+                second.all_reduce(np.ones(1000))
+            print([future.wait() for future in futures])
+            """)
+        lines = output.splitlines()
+        self.assertEqual(len(lines), 8, output)
+        for line in lines[:3]:
+            self.assertRegex(line, "^all_reduce: this process is a fork")
+        for line in lines[3:5]:
+            self.assertRegex(line, "^barrier: this process is a fork")
+        self.assertEqual((lines[5:], status), (["dropped", "0", "[True, True]"], 0))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,26 @@ class Collectives(unittest.TestCase):
             self.assertEqual(combined(scaled, np.float32), [4, 7.5])
         rondo.run(check, 3)
 
+    def test_scans(self):
+        def check(comm, kind):
+            parts = [np.float64(one) for one in everyone(comm.size, 5, kind)]
+            a, out = mine(comm, 5, kind), np.zeros(5, kind)
+            self.assertIs(comm.scan(a, "sum", out), out)
+            self.same(out, sum(parts[:comm.rank + 1]).astype(kind))
+            self.same(a, mine(comm, 5, kind))
+            before = (np.max(parts[:comm.rank], axis=0).astype(kind) if comm.rank
+                      else np.full(5, 3, kind))  # rank 0's result is not written
+            out = np.full(5, 3, kind)
+            self.assertIs(comm.exclusive_scan(a, "max", out), out)
+            self.same(out, before)
+            self.assertIs(comm.scan_async(a).result(), a)
+            self.same(a, sum(parts[:comm.rank + 1]).astype(kind))
+            a = mine(comm, 5, kind)
+            self.assertIs(comm.exclusive_scan(a), a)
+            self.same(a, sum(parts[:comm.rank]).astype(kind) if comm.rank
+                      else mine(comm, 5, kind))
+        self.each(check)
+
     def test_reduce(self):
         def check(comm, kind):
             root = comm.size - 1
@@ -211,6 +231,15 @@ class Collectives(unittest.TestCase):
                 self.assertEqual((rest.rank, rest.size), (comm.rank, 3))
                 self.assertEqual(rest.all_reduce(np.ones(1)), 3)
         rondo.run(check, 4)
+
+    def test_ranks_agree_whom_to_exclude(self):
+        def check(comm):
+            if comm.rank == 1:
+                return comm.close()
+            with comm.shrink() as rest:
+                self.assertEqual((rest.rank, rest.size), (comm.rank // 2, 2))
+                self.assertEqual(rest.all_reduce(np.ones(1)), 2)
+        rondo.run(check, 3)
 
 
 if __name__ == "__main__":

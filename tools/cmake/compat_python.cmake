@@ -32,7 +32,7 @@ target_link_libraries(rondo_python PRIVATE rondo_shared rondo_flags)
 set_target_properties(rondo_python PROPERTIES
   OUTPUT_NAME _rondo LIBRARY_OUTPUT_DIRECTORY ${python_output}
   BUILD_RPATH "$ORIGIN/../../lib"
-  INSTALL_RPATH "$ORIGIN/lib;$ORIGIN/../../../${CMAKE_INSTALL_LIBDIR}")
+  INSTALL_RPATH "$ORIGIN/lib;$ORIGIN/../../../../${CMAKE_INSTALL_LIBDIR}")
 
 file(GLOB python_files CONFIGURE_DEPENDS ${python_source}/rondo/*.py)
 set(copies "")

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -12,36 +13,60 @@ namespace rondo::compat::python {
 
 namespace {
 
+struct Dropped {
+  Work work;
+  Held held;
+  unsigned forks;
+};
+
 /// Calls in flight whose futures the program dropped. Guarded by the interpreter's lock; never
 /// destroyed, since calls may be in flight when the process ends.
-std::vector<std::pair<Work, Held>>& dropped() {
-  static auto* const works = new std::vector<std::pair<Work, Held>>;
+std::vector<Dropped>& dropped() {
+  static auto* const works = new std::vector<Dropped>;
   return *works;
 }
 
 } // namespace
 
 Future::Future(Work work, Held held, const CallInfo& info)
-    : work_(std::move(work)), held_(std::move(held)), info_(info) {}
+    : work_(std::move(work)), held_(std::move(held)), info_(info), forks_(forks()) {}
 
 Future::~Future() {
-  if (!work_.test()) dropped().emplace_back(std::move(work_), std::move(held_));
+  if (forks_ == forks() && !work_.test())
+    dropped().push_back({std::move(work_), std::move(held_), forks_});
 }
 
 void Future::reap() {
-  if (!dropped().empty()) std::erase_if(dropped(), [](auto& one) { return one.first.test(); });
+  std::vector<Dropped>& all = dropped();
+  if (all.empty()) return;
+  // The end of an array may run code of Python, which may drop futures: only once `all` is whole.
+  const auto ended = std::partition(all.begin(), all.end(), [](Dropped& one) {
+    return one.forks == forks() && !one.work.test();
+  });
+  const std::vector<Dropped> ending(std::make_move_iterator(ended),
+                                    std::make_move_iterator(all.end()));
+  all.erase(ended, all.end());
 }
 
-bool Future::done() { return work_.test(); }
+void Future::requireSameProcess() const {
+  if (forks_ != forks())
+    refuse(info_.name, "this process is a fork of the one that began the call; it cannot wait");
+}
+
+bool Future::done() {
+  requireSameProcess();
+  return work_.test();
+}
 
 bool Future::wait(std::optional<double> seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr double kLongest = 1e9; // seconds; arithmetic with it cannot overflow
+  requireSameProcess();
   if (seconds && !(*seconds >= 0)) refuse(info_.name, "wait: the timeout is negative");
   const auto until =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
                          std::min(seconds.value_or(kLongest), kLongest)));
-  const Wait rests(nullptr, info_);
+  const Wait rests(info_);
   while (true) {
     const auto left = until - Clock::now();
     bool done = false;

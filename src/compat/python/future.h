@@ -18,7 +18,8 @@ struct Held {
 };
 
 /// Refers to a call that may still be in flight. The arrays live at least as long as the call,
-/// also if the program drops the future. Functions need the interpreter's lock.
+/// also if the program drops the future. In a forked child all functions refuse, and the future is
+/// dropped with its arrays. Functions need the interpreter's lock.
 class Future {
  public:
   Future(Work work, Held held, const CallInfo& info);
@@ -37,9 +38,12 @@ class Future {
   static void reap();
 
  private:
+  void requireSameProcess() const;
+
   Work work_;
   Held held_;
   CallInfo info_;
+  unsigned forks_;
 };
 
 } // namespace rondo::compat::python

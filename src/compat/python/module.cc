@@ -19,29 +19,38 @@ namespace rondo::compat::python {
 
 namespace {
 
-/// Runs a function of the communicator that is no collective call, without Python's lock.
+CallInfo infoOf(const Rank& self, const char* name) {
+  return {.name = name, .rank = self.rank(), .size = self.size()};
+}
+
+/// Runs a function of the communicator that is no collective call.
 template <class Function>
 auto ask(const Rank& self, const char* name, const Function& function) {
-  const auto comm = self.open(name);
+  return self.ask(infoOf(self, name), function);
+}
+
+/// Waits for the communicator that `start` makes on a thread. The thread keeps the group.
+template <class Start>
+auto making(const Rank& self, const char* name, const Start& start) {
   try {
-    const Unlocked unlocked;
-    return function(*comm);
+    return untilSignal(ask(self, name, start));
   } catch (const Error& error) {
-    raise(error, {.name = name, .rank = self.rank(), .size = self.size()});
+    raise(error, infoOf(self, name));
   }
 }
 
 std::unique_ptr<Rank> split(const Rank& self, std::optional<int> color, int key) {
   if (color && *color < 0) refuse("split", "color is negative; None stands for no group");
-  auto made = ask(self, "split", [&](Communicator& comm) {
-    return comm.split(color.value_or(Communicator::kNoColor), key);
+  auto made = making(self, "split", [&](Communicator& comm) {
+    return comm.splitAsync(color.value_or(Communicator::kNoColor), key);
   });
   return made ? std::make_unique<Rank>(std::move(*made)) : nullptr;
 }
 
-std::unique_ptr<Rank> shrink(const Rank& self, const std::vector<int>& excluded) {
-  return std::make_unique<Rank>(
-      ask(self, "shrink", [&](Communicator& comm) { return comm.shrink(excluded); }));
+std::unique_ptr<Rank> shrink(const Rank& self, const std::optional<std::vector<int>>& excluded) {
+  return std::make_unique<Rank>(making(self, "shrink", [&](Communicator& comm) {
+    return excluded ? comm.shrinkAsync(*excluded) : comm.shrinkAsync();
+  }));
 }
 
 bool arrived(const Rank& self, int peer) {
@@ -49,10 +58,10 @@ bool arrived(const Rank& self, int peer) {
 }
 
 nb::object failure(const Rank& self) {
-  const auto error = self.open("failure")->failure();
+  const auto error = ask(self, "failure", [](const Communicator& comm) { return comm.failure(); });
   if (!error) return nb::none();
   try {
-    raise(*error, {.name = "communicator", .rank = self.rank(), .size = self.size()});
+    raise(*error, infoOf(self, "communicator"));
   } catch (const nb::python_error& raised) {
     return nb::borrow(raised.value());
   }
@@ -67,9 +76,10 @@ memory. They must be C-contiguous and in native byte order, and are used where t
 int8 to int64, uint8 to uint64, float16, bfloat16, float8_e4m3fn, float8_e5m2, float32, float64.
 
 Calls release Python's lock while they wait. Ctrl-C ends a blocking call with KeyboardInterrupt; it
-aborts the communicator, so that the other ranks' calls end too. No call waits for ever: after
-`timeout` (120 s) without progress it raises Error. ArgumentError and DTypeError leave the
-communicator usable; other errors break it, and shrink() makes a new one of the ranks that are left.
+aborts the communicator, so that the other ranks' calls end too. In split(), shrink() and close() it
+ends only the wait. No call waits for ever: after `timeout` (120 s) without progress it raises
+Error. ArgumentError and DTypeError leave the communicator usable; other errors break it, and
+shrink() makes a new one of the ranks that are left.
 
 Each collective NAME() has a form NAME_async() that returns a Future.
 
@@ -90,11 +100,14 @@ A rank with color None takes part in the call, and gets None.
 >>> rondo.run(lambda comm: comm.split(comm.rank % 2).size, ranks=3)
 [2, 1, 2]
 )")
-      .def("shrink", &shrink, nb::arg("excluded"),
-           nb::sig("def shrink(self, excluded: collections.abc.Sequence[int]) -> Communicator"), R"(
+      .def("shrink", &shrink, nb::arg("excluded") = nb::none(),
+           nb::sig("def shrink(self, excluded: collections.abc.Sequence[int] | None = None) -> "
+                   "Communicator"),
+           R"(
 Collective over the ranks that are not excluded. Returns a group of these ranks in the same order.
 
 The excluded ranks take no part and may be dead. It works after this communicator has failed.
+None: the ranks agree whom to exclude, those that have died, do not respond, or have closed it.
 )")
       .def("arrived", &arrived, nb::arg("peer"),
            "Whether a message from peer has begun to arrive, for which no recv() was called yet.")

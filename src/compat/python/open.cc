@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,17 +89,7 @@ Communicator meet(const Rendezvous& where, const Options& options) {
     const Unlocked unlocked;
     return Communicator::create(where, options);
   }
-  auto made =
-      std::make_unique<std::future<Communicator>>(Communicator::createAsync(where, options));
-  while (true) {
-    {
-      const Unlocked unlocked;
-      if (made->wait_for(Wait::kSignals) == std::future_status::ready) return made->get();
-    }
-    if (PyErr_CheckSignals() == 0) continue;
-    static_cast<void>(made.release()); // its destructor would wait
-    throw nb::python_error();
-  }
+  return untilSignal(Communicator::createAsync(where, options));
 }
 
 UniqueId idOf(const nb::bytes& bytes) {

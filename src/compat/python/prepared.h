@@ -62,19 +62,11 @@ struct Prepared {
 /// Runs the call by now(communicator), or starts it by later(communicator) and returns a Future.
 template <bool kLater, class Now, class Later>
 nb::object make(Prepared& at, const Now& now, const Later& later) {
+  at.self.open(at.info.name);
+  Future::reap();
   if constexpr (kLater) {
-    Future::reap();
-    const std::shared_ptr<Communicator> comm = at.self.open(at.info.name);
-    try {
-      Work work;
-      {
-        const Unlocked unlocked;
-        work = later(*comm);
-      }
-      return nb::cast(Future(std::move(work), std::move(at.held), at.info));
-    } catch (const Error& error) {
-      raise(error, at.info);
-    }
+    Work work = at.self.ask(at.info, later);
+    return nb::cast(Future(std::move(work), std::move(at.held), at.info));
   } else {
     at.self.attend(at.info, now);
     return std::move(at.held.result);

@@ -1,22 +1,13 @@
 // Opens, closes and forgets ranks.
 #include "compat/python/rank.h"
 
-#include <pthread.h>
-
 #include <algorithm>
+#include <future>
 #include <thread>
 
 namespace rondo::compat::python {
 
 namespace {
-
-/// Number of forks between the first process and this one.
-unsigned& forks() {
-  static unsigned count = 0;
-  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
-  static_cast<void>(registered);
-  return count;
-}
 
 /// The ranks that are open, for the end of the process. Guarded by the interpreter's lock; never
 /// destroyed, since Python may destroy its objects after the statics.
@@ -25,10 +16,12 @@ std::vector<Rank*>& all() {
   return *ranks;
 }
 
-/// Destroying a communicator waits for its calls, which may need other threads of Python.
-void destroy(std::shared_ptr<Communicator> comm) {
-  const Unlocked unlocked;
-  comm.reset();
+/// Destroys these communicators at the same time; each waits for its calls.
+void destroy(std::vector<std::shared_ptr<Communicator>> open) {
+  std::vector<std::thread> threads;
+  for (auto& one : open)
+    if (one) threads.emplace_back([last = std::move(one)]() mutable { last.reset(); });
+  for (std::thread& thread : threads) thread.join();
 }
 
 } // namespace
@@ -44,7 +37,8 @@ Rank::Rank(Communicator comm)
 
 Rank::~Rank() {
   std::erase(all(), this);
-  close();
+  const Unlocked unlocked; // the calls may need other threads of Python
+  comm_.reset();
 }
 
 std::shared_ptr<Communicator> Rank::open(const char* call) const {
@@ -57,19 +51,20 @@ std::shared_ptr<Communicator> Rank::open(const char* call) const {
 }
 
 void Rank::close() {
-  if (comm_) destroy(std::exchange(comm_, nullptr));
+  std::shared_ptr<Communicator> last = std::exchange(comm_, nullptr);
+  if (!last) return;
+  if (onMainThread() && forks_ == forks())
+    return untilSignal(
+        std::async(std::launch::async, [last = std::move(last)]() mutable { last.reset(); }));
+  const Unlocked unlocked;
+  last.reset();
 }
 
 void Rank::closeAll() {
   Unlocked::interpreterEnds();
   std::vector<std::shared_ptr<Communicator>> open;
   for (Rank* const one : all()) open.push_back(std::exchange(one->comm_, nullptr));
-  const Unlocked unlocked;
-  std::vector<std::thread> threads;
-  for (auto& one : open)
-    if (one) threads.emplace_back([last = std::move(one)]() mutable { last.reset(); });
-  open.clear();
-  for (std::thread& thread : threads) thread.join();
+  untilSignal(std::async(std::launch::async, destroy, std::move(open)));
 }
 
 } // namespace rondo::compat::python

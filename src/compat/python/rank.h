@@ -15,8 +15,9 @@
 namespace rondo::compat::python {
 
 /// One rank of a group. Calls hold the communicator while they run, so that close() on another
-/// thread cannot destroy it under them. Functions need the interpreter's lock and release it while
-/// they wait.
+/// thread cannot destroy it under them; they may be its last owner, and then destroy it, which
+/// waits, before they take the interpreter's lock again. Functions need the interpreter's lock and
+/// release it while they wait.
 class Rank {
  public:
   explicit Rank(Communicator comm);
@@ -30,22 +31,37 @@ class Rank {
   /// The communicator. Raises ArgumentError after close(), and in a forked child.
   std::shared_ptr<Communicator> open(const char* call) const;
   bool closed() const { return !comm_; }
+  /// A signal whose handler raises ends the wait; a thread then goes on closing.
   void close();
 
   /// Runs a blocking call without the interpreter's lock. Raises its error, or, if a signal's
   /// handler raised, that; the communicator is then aborted, because outputs may be half written.
   template <class Call>
   void attend(const CallInfo& info, const Call& call) const {
-    const std::shared_ptr<Communicator> comm = open(info.name);
-    Wait wait(comm.get(), info);
+    std::shared_ptr<Communicator> comm = open(info.name);
+    Wait::Interrupt interrupt;
     try {
       const Unlocked unlocked;
-      call(*comm);
+      const std::shared_ptr<Communicator> last = std::move(comm);
+      const Wait wait(info, last.get(), &interrupt);
+      call(*last);
     } catch (const Error& error) {
-      wait.rethrowInterrupt();
+      if (!interrupt) raise(error, info);
+    }
+    if (interrupt) throw nb::python_error(*interrupt);
+  }
+
+  /// Runs a function of the communicator that waits for nothing, without the interpreter's lock.
+  template <class Function>
+  auto ask(const CallInfo& info, const Function& function) const {
+    std::shared_ptr<Communicator> comm = open(info.name);
+    try {
+      const Unlocked unlocked;
+      const std::shared_ptr<Communicator> last = std::move(comm);
+      return function(*last);
+    } catch (const Error& error) {
       raise(error, info);
     }
-    wait.rethrowInterrupt();
   }
 
   /// Closes all ranks of this process at the same time, so that none waits for another one's calls.

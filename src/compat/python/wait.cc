@@ -1,6 +1,7 @@
 // Rests between polls, and turns a signal into the end of a call.
 #include "compat/python/wait.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,13 +26,20 @@ constexpr auto kYields = 2ms;
 constexpr auto kLong = 50ms;
 constexpr auto kShortSleep = 50us, kLongSleep = 1000us;
 
+std::atomic<bool> interpreter_ends{false};
+} // namespace
+
+unsigned forks() {
+  static std::atomic<unsigned> count{0};
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
+  static_cast<void>(registered);
+  return count;
+}
+
 bool onMainThread() {
   thread_local const bool main = ::syscall(SYS_gettid) == ::getpid();
   return main;
 }
-
-std::atomic<bool> interpreter_ends{false};
-} // namespace
 
 Unlocked::~Unlocked() {
   while (interpreter_ends.load() && !onMainThread()) ::pause();
@@ -60,7 +68,7 @@ void Wait::restHere() {
   else if (now - begin_ > kLong) std::this_thread::sleep_for(kShortSleep);
   else return;
   last_ = Clock::now();
-  if (!comm_ || interrupt_ || last_ - looked_ < kSignals || !onMainThread()) return;
+  if (!comm_ || *interrupt_ || last_ - looked_ < kSignals || !onMainThread()) return;
   lookForSignals();
   looked_ = last_ = Clock::now();
 }
@@ -68,7 +76,7 @@ void Wait::restHere() {
 void Wait::lookForSignals() {
   const nb::gil_scoped_acquire locked;
   if (PyErr_CheckSignals() == 0) return;
-  interrupt_ = std::make_unique<nb::python_error>();
+  interrupt_->emplace();
   const Unlocked unlocked;
   comm_->abort("a signal ended " + info_.text());
 }

@@ -4,7 +4,10 @@
 #include <nanobind/nanobind.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "compat/python/errors.h"
 #include "rondo/communicator.h"
@@ -28,26 +31,29 @@ class Unlocked {
   PyThreadState* const thread_;
 };
 
+/// Number of forks between the first process and this one. A child must not poll what it inherited.
+unsigned forks();
+/// Whether this is the thread on which Python runs the handlers of signals.
+bool onMainThread();
+
 /// A call that this thread waits for, from before it begins until it has ended. With `comm`, rest()
 /// runs the handlers of signals on the main thread, as often as kSignals says; if a handler raises
-/// (KeyboardInterrupt), the communicator is aborted, so that the call ends on all ranks. `comm` may
-/// be null.
+/// (KeyboardInterrupt), the communicator is aborted, so that the call ends on all ranks, and
+/// `interrupt` gets what the handler raised. Both may be null. Needs no lock.
 class Wait {
  public:
   /// Interval at which a waiting main thread looks for signals.
   static constexpr std::chrono::milliseconds kSignals{20};
 
-  Wait(Communicator* comm, const CallInfo& info) : comm_(comm), info_(info), outer_(current) {
+  using Interrupt = std::optional<nb::python_error>;
+
+  explicit Wait(const CallInfo& info, Communicator* comm = nullptr, Interrupt* interrupt = nullptr)
+      : comm_(comm), info_(info), outer_(current), interrupt_(interrupt) {
     current = this;
   }
   ~Wait() { current = outer_; }
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
-
-  /// Throws what a signal's handler raised, if one did. Needs the interpreter's lock.
-  void rethrowInterrupt() const {
-    if (interrupt_) throw nb::python_error(*interrupt_);
-  }
 
   /// For Communicator::whileWaiting(): called in place of sleeping. Yields at first, sleeps once
   /// nothing has moved for some time, and looks for signals.
@@ -64,8 +70,24 @@ class Wait {
   Communicator* const comm_;
   const CallInfo& info_;
   Wait* const outer_;
+  Interrupt* const interrupt_;
   Clock::time_point begin_{}, quiet_since_{}, last_{}, looked_{};
-  std::unique_ptr<nb::python_error> interrupt_;
 };
+
+/// Waits without the lock for what a thread of C++ makes, and throws its errors. A signal whose
+/// handler raises ends the wait; the thread then goes on, until its own deadline.
+template <class T>
+T untilSignal(std::future<T> making) {
+  auto made = std::make_unique<std::future<T>>(std::move(making));
+  while (true) {
+    {
+      const Unlocked unlocked;
+      if (made->wait_for(Wait::kSignals) == std::future_status::ready) return made->get();
+    }
+    if (PyErr_CheckSignals() == 0) continue;
+    static_cast<void>(made.release()); // its destructor would wait
+    throw nb::python_error();
+  }
+}
 
 } // namespace rondo::compat::python

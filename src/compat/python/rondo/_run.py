@@ -2,6 +2,7 @@
 
 import threading
 
+from rondo._errors import ArgumentError
 from rondo._rondo import threads
 
 
@@ -19,24 +20,33 @@ def run(job, ranks, **options):
     raised = []
     ended = threading.Semaphore(0)  # Thread.join() forgets the thread when Ctrl-C interrupts it
 
+    def abort(reason):
+        for comm in comms:  # any rank ends all; a job may have closed its own
+            try:
+                return comm.abort(reason)
+            except ArgumentError:
+                pass
+
     def work(comm):
         try:
             results[comm.rank] = job(comm)
         except BaseException as error:
             raised.append(error)
-            comm.abort(f"the job of rank {comm.rank} raised {type(error).__name__}: {error}")
+            abort(f"the job of rank {comm.rank} raised {type(error).__name__}: {error}")
         finally:
             ended.release()
 
-    for comm in comms:
-        threading.Thread(target=work, args=(comm,), name=f"rank {comm.rank}", daemon=True).start()
-    waiting = ranks
+    waiting = 0
     try:
+        for comm in comms:
+            threading.Thread(target=work, args=(comm,), name=f"rank {comm.rank}",
+                             daemon=True).start()
+            waiting += 1
         while waiting:
             ended.acquire()
             waiting -= 1
     except BaseException as error:
-        comms[0].abort(f"{type(error).__name__} in rondo.run()")
+        abort(f"{type(error).__name__} in rondo.run()")
         for _ in range(waiting):
             ended.acquire()
         raise
