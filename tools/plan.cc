@@ -176,7 +176,8 @@ int compareAll(const PlanConfig& config) {
   if (network.processors == 0 && config.oversubscribed) network.processors = std::max(share / 2, 1);
   const PlannedNetwork planned = plannedNetwork(network);
   what.policy.oversubscribed = planned.processors > 0 && planned.processors < share;
-  what.policy.carriers = what.policy.carriers || !planned.profile.link(planned.inside).mapped;
+  const auto& inside = planned.profile.links[static_cast<std::size_t>(planned.inside)];
+  what.policy.carriers = what.policy.carriers || (inside && !inside->mapped);
   const std::string text = config.explain ? explainChoice(what, planned) : compare(what, planned);
   std::fputs(text.c_str(), stdout);
   return kSuccess;

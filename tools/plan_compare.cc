@@ -3,6 +3,7 @@
 #include "tools/plan_compare.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "plan/check.h"
 #include "plan/count.h"
@@ -20,7 +21,12 @@ namespace {
 struct Line {
   plan::Choice choice;
   plan::Counts counts;
-  std::vector<double> seconds;
+  std::vector<double> seconds; ///< empty if it is too large to be simulated
+  std::string too_large;       ///< why
+
+  double last() const {
+    return seconds.empty() ? std::numeric_limits<double>::infinity() : seconds.back();
+  }
 };
 
 class Comparing {
@@ -46,9 +52,8 @@ class Comparing {
                        [&](const Line& line) { return line.choice.text() == text; }))
         add(chosen_.back());
     }
-    std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) {
-      return a.seconds.back() < b.seconds.back();
-    });
+    std::stable_sort(lines_.begin(), lines_.end(),
+                     [](const Line& a, const Line& b) { return a.last() < b.last(); });
   }
 
   std::string text() const {
@@ -74,11 +79,17 @@ class Comparing {
 
   void add(const plan::Choice& choice) {
     const plan::Spec spec = specOf(choice);
-    Line line{choice, plan::count(plan::buildAll(*choice.algorithm, spec)), {}};
-    for (const std::size_t bytes : what_.bytes) {
-      const double block = static_cast<double>(bytes) / static_cast<double>(blocks_);
-      line.seconds.push_back(
-          model::simulate(*choice.algorithm, spec, {.bytes = block}, planned_.network()).seconds);
+    Line line{choice, {}, {}, {}};
+    try {
+      for (const std::size_t bytes : what_.bytes) {
+        const double block = static_cast<double>(bytes) / static_cast<double>(blocks_);
+        line.seconds.push_back(
+            model::simulate(*choice.algorithm, spec, {.bytes = block}, planned_.network()).seconds);
+      }
+      line.counts = plan::count(plan::buildAll(*choice.algorithm, spec));
+    } catch (const model::TooLarge& error) {
+      line.seconds.clear();
+      line.too_large = error.what();
     }
     lines_.push_back(std::move(line));
   }
@@ -89,6 +100,11 @@ class Comparing {
   }
 
   std::vector<std::string> row(const Line& line) const {
+    if (line.seconds.empty()) {
+      std::vector<std::string> none(3 + (placed() ? 1 : 0) + what_.bytes.size(), "-");
+      none.insert(none.begin(), line.choice.text());
+      return none;
+    }
     std::vector<std::string> row{line.choice.text(), std::to_string(line.counts.rounds)};
     if (moves_) {
       row.push_back(sent(line.counts.total_sent));
@@ -123,7 +139,11 @@ class Comparing {
 
   std::string footer() const {
     const planner::Policy& policy = what_.policy;
-    return "\n* chosen by the planner if " +
+    std::string text;
+    for (const Line& line : lines_)
+      if (!line.too_large.empty())
+        text += line.choice.text() + " is not predicted: " + line.too_large + ".\n";
+    return text + "\n* chosen by the planner if " +
            std::string(policy.oversubscribed ? "ranks share processors"
                                              : "each rank has a processor") +
            (policy.carriers ? ", and some talk over TCP" : ", in shared memory") +

@@ -49,11 +49,13 @@ class Explaining {
         block_(bytes / blocksOfSize(what.collective, what.ranks)) {
     const plan::Spec spec = specOf({});
     chosen_ = planner::choose(spec, block_, what.policy);
-    for (const plan::Algorithm* algorithm : plan::supporting(spec)) add({algorithm, 0});
-    if (std::none_of(candidates_.begin(), candidates_.end(), [&](const Candidate& candidate) {
-          return candidate.choice.text() == chosen_.text();
-        }))
-      add(chosen_);
+    bool known = false;
+    for (const plan::Algorithm* algorithm : plan::supporting(spec)) {
+      const plan::Choice choice{algorithm, 0};
+      known = known || choice.text() == chosen_.text();
+      add(choice);
+    }
+    if (!known) add(chosen_);
     std::stable_sort(
         candidates_.begin(), candidates_.end(),
         [](const Candidate& a, const Candidate& b) { return a.seconds() < b.seconds(); });
@@ -71,7 +73,7 @@ class Explaining {
     }
     return std::string(name(what_.collective)) + " of " + bytesText(bytes_) + " on " +
            std::to_string(what_.ranks) + " ranks\n\n" + columns.text() + "\n* " + rule() + "\n" +
-           whyItWins() + verdict();
+           too_large_ + (candidates_.empty() ? "" : whyItWins() + verdict());
   }
 
  private:
@@ -83,23 +85,30 @@ class Explaining {
   }
 
   void add(const plan::Choice& choice) {
-    candidates_.push_back(
-        {choice, model::simulate(*choice.algorithm, specOf(choice),
-                                 {.bytes = static_cast<double>(block_)}, planned_.network())});
+    const double block = static_cast<double>(bytes_) /
+                         static_cast<double>(blocksOfSize(what_.collective, what_.ranks));
+    try {
+      candidates_.push_back({choice, model::simulate(*choice.algorithm, specOf(choice),
+                                                     {.bytes = block}, planned_.network())});
+    } catch (const model::TooLarge& error) {
+      too_large_ += choice.text() + " is not predicted: " + error.what() + ".\n";
+    }
   }
 
   const Candidate& best() const { return candidates_.front(); }
-  const Candidate& today() const {
-    return *std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& candidate) {
-      return candidate.choice.text() == chosen_.text();
-    });
+  /// The planner's choice; null if it is too large to be simulated.
+  const Candidate* chosen() const {
+    const auto found = std::find_if(
+        candidates_.begin(), candidates_.end(),
+        [&](const Candidate& candidate) { return candidate.choice.text() == chosen_.text(); });
+    return found == candidates_.end() ? nullptr : &*found;
   }
 
   /// The rule that chose the algorithm, in words.
   std::string rule() const {
     const planner::Policy& policy = what_.policy;
     const auto from = planner::composedFrom(what_.collective);
-    std::string text = chosen_.text() + " runs today";
+    std::string text = "the planner chooses " + chosen_.text();
     if (from && block_ >= *from && policy.layout.clustered())
       return text + ": several nodes have several ranks, and blocks have " + bytesText(*from) +
              " or more.";
@@ -134,9 +143,10 @@ class Explaining {
   }
 
   std::string verdict() const {
-    const double loss = today().seconds() / best().seconds() - 1;
+    if (!chosen()) return {};
+    const double loss = chosen()->seconds() / best().seconds() - 1;
     if (loss <= kTie) return "The rules agree.\n";
-    const auto [seconds, term] = decidingTerm(best().outcome.terms, today().outcome.terms);
+    const auto [seconds, term] = decidingTerm(best().outcome.terms, chosen()->outcome.terms);
     return "The rules disagree: " + chosen_.text() + " is predicted to take " +
            formatted("%.0f%%", 100 * loss) + " longer, " + timeText(seconds) + " of it on " + term +
            ".\n";
@@ -147,6 +157,7 @@ class Explaining {
   const std::size_t bytes_, block_;
   plan::Choice chosen_;
   std::vector<Candidate> candidates_;
+  std::string too_large_; ///< lines about algorithms that cannot be simulated
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "plan/check.h"
 #include "rondo/error.h"
 
 namespace rondo::tools {
@@ -74,10 +75,8 @@ class GoalRank {
 std::string goalText(const plan::Algorithm& algorithm, const plan::Spec& spec, double bytes,
                      const model::Profile& profile) {
   std::string text = "num_ranks " + std::to_string(spec.ranks) + "\n";
-  for (int rank = 0; rank < spec.ranks; ++rank) {
-    const plan::RankPlan plan = algorithm.build(spec, rank);
+  for (const plan::RankPlan& plan : plan::buildAll(algorithm, spec))
     text += "\n" + GoalRank(plan, bytes, profile).text();
-  }
   return text;
 }
 

@@ -125,9 +125,12 @@ void addNetworkOptions(CLI::App& app, NetworkConfig& config) {
 }
 
 void addConditionOptions(CLI::App& app, NetworkConfig& config) {
-  app.add_option("--straggler", config.stragglers,
-                 "RANK=MICROSECONDS: it comes late; RANK=xFACTOR: its processor is so much slower");
-  app.add_option("--slow-link", config.slow_links, "FROM-TO=FACTOR: messages take so much longer");
+  app.add_option(
+      "--straggler", config.stragglers,
+      "RANK=MICROSECONDS: it comes late; RANK=xFACTOR: its processor takes FACTOR times as "
+      "long");
+  app.add_option("--slow-link", config.slow_links,
+                 "FROM-TO=FACTOR: messages take FACTOR times as long");
   app.add_option("--dead-link", config.dead_links, "FROM-TO: messages never arrive");
 }
 

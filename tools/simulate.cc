@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <iomanip>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -36,8 +37,13 @@ struct SimulateRow {
   std::string algorithm;
   std::size_t bytes = 0; ///< as the benchmark counts them
   model::Outcome outcome;
+  std::string too_large; ///< why it was not simulated; empty if it was
 
-  double gbs() const { return static_cast<double>(bytes) / outcome.seconds * 1e-9; }
+  bool ends() const { return too_large.empty() && outcome.stuck.empty(); }
+  /// 0 if the call takes no time.
+  double gbs() const {
+    return outcome.seconds > 0 ? static_cast<double>(bytes) / outcome.seconds * 1e-9 : 0;
+  }
   /// The term that is the largest part of the time.
   std::string mostly() const {
     const model::Terms& terms = outcome.terms;
@@ -55,7 +61,7 @@ class TraceWriter {
  public:
   explicit TraceWriter(const std::string& path) : file_(path) {
     if (!file_) throw Error(ErrorCode::system, path + ": cannot be written");
-    file_ << "{\"traceEvents\": [";
+    file_ << std::fixed << std::setprecision(3) << "{\"traceEvents\": ["; // whole nanoseconds
   }
   void add(const model::Span& span) {
     file_ << (first_ ? "\n" : ",\n") << "{\"ph\": \"X\", \"name\": \"step " << span.step
@@ -81,19 +87,26 @@ std::string simulatedTable(const std::vector<SimulateRow>& rows) {
                "contention", "tiles", "messages"});
   for (const SimulateRow& row : rows) {
     const model::Outcome& o = row.outcome;
+    if (!row.too_large.empty()) {
+      columns.add({row.algorithm, bytesText(row.bytes), "-", "-", "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
     if (!o.stuck.empty()) {
       columns.add({row.algorithm, bytesText(row.bytes), "never", "-", "-", "-", "-", "-",
                    std::to_string(o.tiles), std::to_string(o.messages)});
       continue;
     }
     columns.add({row.algorithm, bytesText(row.bytes), timeText(o.seconds),
-                 formatted("%.3g", row.gbs()), timeText(o.terms.latency), timeText(o.terms.bytes),
-                 timeText(o.terms.reduction), timeText(o.terms.contention), std::to_string(o.tiles),
-                 std::to_string(o.messages)});
+                 row.gbs() > 0 ? formatted("%.3g", row.gbs()) : "-", timeText(o.terms.latency),
+                 timeText(o.terms.bytes), timeText(o.terms.reduction), timeText(o.terms.contention),
+                 std::to_string(o.tiles), std::to_string(o.messages)});
   }
   std::string text = columns.text();
   for (const SimulateRow& row : rows)
-    if (!row.outcome.stuck.empty())
+    if (!row.too_large.empty())
+      text += row.algorithm + " of " + bytesText(row.bytes) +
+              " is not simulated: " + row.too_large + "\n";
+    else if (!row.outcome.stuck.empty())
       text += row.algorithm + " never ends: " + row.outcome.stuck + "\n";
   return text;
 }
@@ -107,6 +120,11 @@ std::string simulatedJson(const std::vector<SimulateRow>& rows, const SimulateCo
   for (const SimulateRow& row : rows) {
     const model::Outcome& o = row.outcome;
     nlohmann::ordered_json one{{"algorithm", row.algorithm}, {"bytes", row.bytes}};
+    if (!row.too_large.empty()) {
+      one["too_large"] = row.too_large;
+      json["rows"].push_back(std::move(one));
+      continue;
+    }
     if (o.stuck.empty()) {
       one["us"] = o.seconds * 1e6;
       one["algbw_gbs"] = row.gbs();
@@ -127,6 +145,23 @@ std::string simulatedJson(const std::vector<SimulateRow>& rows, const SimulateCo
   return json.dump(1) + "\n";
 }
 
+SimulateRow simulatedRow(const std::string& word, const plan::Spec& spec, std::size_t bytes,
+                         const SimulateConfig& config, const PlannedNetwork& planned,
+                         const model::Observer& observer) {
+  const plan::Choice choice = plan::parseChoice(word);
+  const double block =
+      static_cast<double>(bytes) / static_cast<double>(blocksOfSize(spec.collective, spec.ranks));
+  SimulateRow row{word, bytes, {}, {}};
+  try {
+    row.outcome =
+        model::simulate(*choice.algorithm, choice.applied(spec),
+                        {.bytes = block, .in_place = config.in_place}, planned.network(), observer);
+  } catch (const model::TooLarge& error) {
+    row.too_large = error.what();
+  }
+  return row;
+}
+
 int simulateCollective(const SimulateConfig& config) {
   const Collective collective = parseCollective(config.collective);
   const PlannedNetwork planned = plannedNetwork(config.network);
@@ -139,7 +174,8 @@ int simulateCollective(const SimulateConfig& config) {
                                                  " is not in 0 to " +
                                                  std::to_string(config.ranks - 1));
   const auto names = parseAlgorithmList(config.algorithm, collective, config.ranks, config.layout);
-  const std::vector<std::string> sizes = splitWords(config.bytes);
+  const std::vector<std::size_t> sizes =
+      traits(collective).movesData() ? parseByteCounts(config.bytes) : std::vector<std::size_t>{0};
   std::unique_ptr<TraceWriter> trace;
   if (!config.trace.empty()) {
     if (names.size() != 1 || sizes.size() != 1)
@@ -149,22 +185,13 @@ int simulateCollective(const SimulateConfig& config) {
   model::Observer observer;
   if (trace) observer = [&](const model::Span& span) { trace->add(span); };
   std::vector<SimulateRow> rows;
-  for (const std::string& size : sizes) {
-    const std::size_t bytes = parseBytes(size);
+  for (const std::size_t bytes : sizes) {
     const std::size_t begin = rows.size();
-    for (const std::string& word : names) {
-      const plan::Choice choice = plan::parseChoice(word);
-      const double block =
-          static_cast<double>(bytes) / static_cast<double>(blocksOfSize(collective, config.ranks));
-      rows.push_back({word, bytes,
-                      model::simulate(*choice.algorithm, choice.applied(spec),
-                                      {.bytes = block, .in_place = config.in_place},
-                                      planned.network(), observer)});
-    }
+    for (const std::string& word : names)
+      rows.push_back(simulatedRow(word, spec, bytes, config, planned, observer));
     std::stable_sort(rows.begin() + static_cast<std::ptrdiff_t>(begin), rows.end(),
                      [](const SimulateRow& a, const SimulateRow& b) {
-                       if (a.outcome.stuck.empty() != b.outcome.stuck.empty())
-                         return a.outcome.stuck.empty();
+                       if (a.ends() != b.ends()) return a.ends();
                        return a.outcome.seconds < b.outcome.seconds;
                      });
   }

@@ -68,9 +68,9 @@ double carried(Interval i) {
 int heaviest(Interval i) { return i.size == 1 ? 0 : std::max(i.child().size, heaviest(i.keep())); }
 
 /// Seconds from the moment when the holder has the data until all ranks of the interval have their
-/// part: the holder sends to its children one after the other, largest subtree first. As long from
-/// the first leaf to the holder. `each`: seconds on the line for one block; `subtrees`: a message
-/// carries a block for each rank of the child's subtree, not one.
+/// part: the holder sends to its children one after the other, largest subtree first. The way back,
+/// from the leaves to the holder, takes as long. `each`: seconds on the line for one block;
+/// `subtrees`: a message carries a block for each rank of the child's subtree, not one.
 double spread(Interval i, double alpha, double each, bool subtrees) {
   double sending = 0, last = 0;
   for (; i.size > 1; i = i.keep()) {

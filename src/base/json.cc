@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "rondo/error.h"
 
@@ -13,6 +14,7 @@ namespace rondo::base {
 namespace {
 
 constexpr int kMostLevels = 32;
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
 class Parser {
  public:
@@ -71,10 +73,11 @@ class Parser {
     value.kind = Json::Kind::object;
     expect('{');
     if (take('}')) return;
+    std::set<std::string> known;
     do {
       if (look() != '"') fail("expected a key in double quotes");
       std::string key = string();
-      if (value.find(key)) fail("the key \"" + key + "\" occurs twice");
+      if (!known.insert(key).second) fail("the key \"" + key + "\" occurs twice");
       expect(':');
       value.keys.push_back(std::move(key));
       value.items.push_back(any(level + 1));
@@ -156,7 +159,11 @@ const Json* Json::find(std::string_view key) const {
   return found == keys.end() ? nullptr : &items[static_cast<std::size_t>(found - keys.begin())];
 }
 
-Json parseJson(std::string_view text, const std::string& file) { return Parser(text, file).all(); }
+Json parseJson(std::string_view text, const std::string& file) {
+  if (text.size() > kMostBytes)
+    throw Error(ErrorCode::data, file + ":1: the text is larger than 1 MiB");
+  return Parser(text, file).all();
+}
 
 std::string jsonQuoted(std::string_view text) {
   std::string quoted = "\"";

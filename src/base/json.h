@@ -23,8 +23,9 @@ struct Json {
   const Json* find(std::string_view key) const;
 };
 
-/// Parses a whole text. Throws Error(data) "FILE:LINE: reason"; `file` only names the text. Nesting
-/// is limited to 32 levels, so that a hostile file cannot exhaust the stack.
+/// Parses a whole text. Throws Error(data) "FILE:LINE: reason"; `file` only names the text. Texts
+/// are limited to 1 MiB and 32 levels of nesting, so that a hostile file cannot exhaust memory or
+/// stack.
 Json parseJson(std::string_view text, const std::string& file);
 
 /// The text in double quotes, escaped as JSON demands.

@@ -9,7 +9,7 @@ namespace rondo::model {
 
 class EventQueue {
  public:
-  enum class Kind : std::uint8_t { step_done, head, arrival, meeting };
+  enum class Kind : std::uint8_t { begin, step_done, head, arrival, meeting };
   struct Event {
     double time = 0;
     std::uint64_t number = 0;

@@ -68,6 +68,7 @@ Levels::Levels(std::vector<Point> points) : points_(std::move(points)) {
   for (std::size_t i = 0; i < points_.size(); ++i) {
     if (!usable(points_[i].working_set) || !usable(points_[i].seconds_per_byte))
       refuse("sizes and speeds must be finite, and not negative");
+    if (points_[i].seconds_per_byte == 0) refuse("a byte must cost more than 0 seconds");
     if (points_[i].working_set < 1) refuse("a working set has at least 1 byte");
     if (i > 0 && points_[i].working_set <= points_[i - 1].working_set) refuse("sizes must ascend");
     if (i > 0 && points_[i].seconds_per_byte < points_[i - 1].seconds_per_byte)
@@ -107,7 +108,7 @@ Profile idealProfile(double alpha, double beta) {
   link.alpha = alpha;
   link.wire = Curve(beta);
   link.line = Line::rank;
-  link.slot_bytes = static_cast<double>(std::uint64_t{1} << 40);
+  link.slot_bytes = 1e16; // more than the largest block
   link.depth = std::numeric_limits<int>::max();
   profile.links.fill(link);
   return profile;

@@ -68,7 +68,7 @@ class Levels {
   std::vector<Point> points_;
 };
 
-/// Which messages occupy a line one after the other. A line has two directions.
+/// Who shares a line. Messages on one line pass one at a time; its two directions are independent.
 enum class Line : std::uint8_t {
   none, ///< the processors of both ranks move the bytes, and nothing else limits them
   rank, ///< each rank has a line
@@ -86,8 +86,8 @@ struct LinkProfile {
   bool mapped = false;         ///< the engine itself copies bytes, into slots that both ranks see
   double slot_bytes = 1 << 18; ///< largest message
   int depth = 4;               ///< messages that a channel holds
-  /// Messages of this size and above stay in the sender's memory if they lie there in one piece.
-  /// That costs the sender as much as copying so many bytes: at this size it begins to pay.
+  /// Contiguous messages of at least this size are not copied by the sender; the receiver reads
+  /// them in place. The sender is charged for copying `lends_from` bytes, whatever the size.
   /// Infinity: never.
   double lends_from = std::numeric_limits<double>::infinity();
 };

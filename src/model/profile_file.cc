@@ -59,7 +59,6 @@ class Reader {
     return found.text;
   }
   Reader object(std::string_view key) { return {value(key), file_}; }
-  const Json& json() const { return object_; }
 
   /// A list of pairs: a size, and the seconds per byte of a speed in GB/s.
   template <typename Result, typename Pair>

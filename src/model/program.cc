@@ -6,6 +6,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "model/simulate.h"
 #include "rondo/error.h"
 
 namespace rondo::model {
@@ -30,6 +31,10 @@ bool lasting(const plan::Piece& piece, const plan::RankPlan& plan) {
   return (piece.space == plan::Space::input || piece.space == plan::Space::output) &&
          piece.chunk % plan.chunks_per_block + piece.count <= plan.chunks_per_block;
 }
+
+/// The most that all ranks' plans may have together; more takes gigabytes or minutes.
+constexpr std::size_t kMostChannels = 50'000'000, kMostSteps = 200'000'000;
+constexpr double kMostBlocks = 5e7;
 
 class Compiler {
  public:
@@ -160,10 +165,18 @@ Sent sentBy(const Program& program) {
 }
 
 Programs::Programs(const plan::Algorithm& algorithm, const plan::Spec& spec) {
+  // Even one plan of such a call may take minutes to build.
+  if (algorithm.closedForm(spec).total_sent > kMostBlocks)
+    throw TooLarge("more than 50 million blocks to send");
   std::unordered_multimap<std::uint64_t, std::uint32_t> known;
+  std::size_t channels = 0, steps = 0;
   for (int rank = 0; rank < spec.ranks; ++rank) {
     const plan::RankPlan plan = algorithm.build(spec, rank);
     if (rank == 0) first_ = plan;
+    channels += plan.channels.size();
+    for (const plan::Lane& lane : plan.lanes) steps += lane.steps.size();
+    if (channels > kMostChannels) throw TooLarge("more than 50 million channels to simulate");
+    if (steps > kMostSteps) throw TooLarge("more than 200 million steps to simulate");
     Program program = Compiler(plan).take();
     const std::uint64_t hash = hashOf(program);
     const auto [begin, end] = known.equal_range(hash);

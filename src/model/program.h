@@ -64,7 +64,7 @@ Sent sentBy(const Program& program);
 class Programs {
  public:
   /// `algorithm` must support the spec. Throws Error(invalid_argument) if a plan uses a channel to
-  /// a rank that does not exist.
+  /// a rank that does not exist; TooLarge for plans of many millions of channels or steps.
   Programs(const plan::Algorithm& algorithm, const plan::Spec& spec);
 
   int ranks() const { return static_cast<int>(of_.size()); }

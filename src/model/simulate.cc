@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "model/program.h"
 #include "model/simulator.h"
@@ -18,10 +19,18 @@ namespace {
   throw Error(ErrorCode::invalid_argument, reason);
 }
 
-/// The kinds of links that the ranks of a layout use.
+/// Messages or steps of all simulated ranks and tiles.
+constexpr double kMostMessages = 2e8;
+
+/// The kinds of links that the ranks of a layout use, from the nearest on; at least one.
 std::vector<const LinkProfile*> linksOf(const plan::Spec& spec, const Network& network) {
+  static const LinkProfile unused;
   const auto nodes = spec.layout.nodes();
   std::vector<const LinkProfile*> links;
+  if (spec.ranks == 1) {
+    const auto& inside = network.profile->links[static_cast<std::size_t>(network.inside)];
+    return {inside ? &*inside : &unused};
+  }
   if (nodes.size() <= 1 ||
       std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.size() > 1; }))
     links.push_back(&network.profile->link(network.inside));
@@ -72,16 +81,29 @@ void checkConditions(const Conditions& conditions, int ranks) {
   }
 }
 
+void checkWork(const Programs& programs, const Sizes& sizes, int ranks) {
+  double messages = 0, steps = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    messages += static_cast<double>(sentBy(programs.of(rank)).messages);
+    steps += static_cast<double>(programs.of(rank).ops.size());
+  }
+  const auto tiles = static_cast<double>(sizes.tiles);
+  if (messages * tiles > kMostMessages)
+    throw TooLarge("more than 200 million messages to simulate");
+  if (steps * tiles > kMostMessages) throw TooLarge("more than 200 million steps to simulate");
+}
+
 } // namespace
 
 Simulator::Simulator(const Programs& programs, const plan::Spec& spec, const Network& network,
-                     const Sizes& sizes, std::uint32_t ranks, const Observer& observer)
+                     const LinkProfile& nearest, const Sizes& sizes, std::uint32_t ranks,
+                     const Observer& observer)
     : sizes_(sizes),
       all_(static_cast<std::uint32_t>(spec.ranks)),
       observer_(observer),
       turn_(network.profile->turn),
-      meeting_alpha_(network.profile->link(network.inside).alpha),
-      inside_(network.profile->link(network.inside)),
+      meeting_alpha_(nearest.alpha),
+      nearest_(nearest),
       places_(ranks) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
     programs_.push_back(&programs.of(static_cast<int>(rank)));
@@ -91,19 +113,31 @@ Simulator::Simulator(const Programs& programs, const plan::Spec& spec, const Net
 }
 
 void Simulator::placeRanks(const plan::Spec& spec, const Network& network) {
-  std::map<std::uint32_t, int> on_node; // ranks placed so far
+  struct Node {
+    std::uint32_t ranks = 0, placed = 0, cores = 0, first_core = 0;
+  };
+  std::map<std::uint32_t, Node> placed;
+  for (std::uint32_t rank = 0; rank < places_.size(); ++rank) {
+    if (!spec.layout.groups.empty())
+      places_[rank].node = static_cast<std::uint32_t>(spec.layout.groups[0][rank]);
+    ++placed[places_[rank].node].ranks;
+  }
+  std::uint32_t cores = 0;
+  for (auto& [number, node] : placed) {
+    node.cores = network.processors == 0
+                     ? node.ranks
+                     : std::min(node.ranks, static_cast<std::uint32_t>(network.processors));
+    node.first_core = std::exchange(cores, cores + node.cores);
+  }
+  cores_.resize(cores);
   std::uint32_t channels = 0, ins = 0, nodes = 1;
   for (std::uint32_t rank = 0; rank < places_.size(); ++rank) {
     Place& place = places_[rank];
     const Program& program = *programs_[rank];
-    if (!spec.layout.groups.empty())
-      place.node = static_cast<std::uint32_t>(spec.layout.groups[0][rank]);
     nodes = std::max(nodes, place.node + 1);
-    const int before = on_node[place.node]++;
-    place.core = network.processors == 0
-                     ? rank
-                     : place.node * static_cast<std::uint32_t>(network.processors) +
-                           static_cast<std::uint32_t>(before % network.processors);
+    Node& node = placed[place.node];
+    const std::uint32_t before = node.placed++;
+    place.core = node.first_core + before % node.cores;
     place.first_lane = static_cast<std::uint32_t>(lanes_.size());
     place.lanes = static_cast<std::uint32_t>(program.lanes.size() - 1);
     place.first_out = channels;
@@ -122,9 +156,8 @@ void Simulator::placeRanks(const plan::Spec& spec, const Network& network) {
       added.op = program.lanes[lane];
       added.ended = added.op == program.lanes[lane + 1];
     }
-    if (cores_.size() <= place.core) cores_.resize(place.core + 1);
     Core& core = cores_[place.core];
-    core.shared = network.processors > 0 && before >= network.processors;
+    core.shared = before >= node.cores;
     core.last = rank;
   }
   channels_.resize(channels);
@@ -175,7 +208,7 @@ void Simulator::applyConditions(const Conditions& conditions) {
     for (Channel& channel : channels_)
       if (lanes_[channel.sender].rank == static_cast<std::uint32_t>(slow.src) &&
           lanes_[channel.receiver].rank == static_cast<std::uint32_t>(slow.dst))
-        channel.factor = static_cast<float>(slow.factor);
+        channel.factor = slow.factor;
 }
 
 Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
@@ -186,11 +219,14 @@ Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const
   checkConditions(network.conditions, spec.ranks);
   const Programs programs(algorithm, spec);
   const Sizes sizes = sizesOf(programs.first(), blocks, network);
+  const LinkProfile& nearest = *linksOf(spec, network).front();
   const bool folded = programs.symmetric() && spec.ranks > 1 && network.conditions.normal() &&
                       network.processors == 0 && spec.layout.nodes().size() <= 1 && !observer &&
-                      !programs.of(0).switched();
-  Simulator simulator(programs, spec, network, sizes,
-                      folded ? 1 : static_cast<std::uint32_t>(spec.ranks), observer);
+                      nearest.line != Line::node && !programs.of(0).switched();
+  const int simulated = folded ? 1 : spec.ranks;
+  checkWork(programs, sizes, simulated);
+  Simulator simulator(programs, spec, network, nearest, sizes,
+                      static_cast<std::uint32_t>(simulated), observer);
   simulator.run();
   Outcome outcome;
   outcome.seconds = simulator.seconds();

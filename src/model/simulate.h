@@ -18,6 +18,7 @@
 
 #include "model/profile.h"
 #include "plan/plan.h"
+#include "rondo/error.h"
 
 namespace rondo::model {
 
@@ -43,7 +44,7 @@ struct Network {
   const Profile* profile = nullptr;
   LinkClass inside = LinkClass::shm;       ///< between ranks of a node of Spec::layout
   LinkClass between = LinkClass::loopback; ///< between nodes
-  int processors = 0;                      ///< of each node; 0: one for each rank
+  int processors = 0;                      ///< of each node; 0: one for each rank, also the most
   Conditions conditions = {};
 };
 
@@ -84,9 +85,15 @@ struct Blocks {
   bool in_place = false;
 };
 
+/// The call is too large to be simulated in reasonable time and memory.
+class TooLarge : public Error {
+ public:
+  explicit TooLarge(const std::string& reason) : Error(ErrorCode::invalid_argument, reason) {}
+};
+
 /// `observer`: is told every step; ranks are not folded then. Throws Error(invalid_argument) if the
-/// algorithm does not support the spec, the profile lacks a kind of link, or a condition names a
-/// rank that does not exist.
+/// algorithm does not support the spec, the profile lacks a kind of link that ranks use, or a
+/// condition names a rank that does not exist; TooLarge.
 Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
                  const Network& network, const Observer& observer = {});
 

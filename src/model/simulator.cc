@@ -18,8 +18,11 @@ constexpr std::size_t kMostReasons = 3;
 } // namespace
 
 void Simulator::run() {
-  for (std::uint32_t id = 0; id < lanes_.size(); ++id)
-    if (!lanes_[id].ended) enter(id, lanes_[id].clock);
+  for (std::uint32_t id = 0; id < lanes_.size(); ++id) {
+    if (lanes_[id].ended) continue;
+    if (lanes_[id].clock.time == 0) enter(id, lanes_[id].clock);
+    else events_.push(lanes_[id].clock.time, EventQueue::Kind::begin, id);
+  }
   for (;;) {
     while (!todo_.empty()) {
       const auto [id, clock] = todo_.front();
@@ -31,6 +34,7 @@ void Simulator::run() {
     if (events_.empty()) return;
     const EventQueue::Event event = events_.pop();
     switch (event.kind) {
+      case EventQueue::Kind::begin: enter(event.object, lanes_[event.object].clock); break;
       case EventQueue::Kind::step_done: finish(event.object); break;
       case EventQueue::Kind::head: head(event.object); break;
       case EventQueue::Kind::arrival: arrive(event.object); break;
@@ -48,8 +52,11 @@ void Simulator::start(std::uint32_t id, const Clock& ready) {
   Lane& lane = lanes_[id];
   const Program& program = programOf(lane);
   const Op& op = program.ops[lane.op];
-  if (op.barrier) return meet(id, ready);
   Core& core = cores_[places_[lane.rank].core];
+  if (op.barrier) {
+    meet(id, ready);
+    return release(core, lane);
+  }
   Clock end = costOf(lane, program, op, ready);
   if (op.reads_all || op.writes_all)
     passSwitch(op, bytesOf(program, op, lane.tile), lane.rank, end);
@@ -57,7 +64,10 @@ void Simulator::start(std::uint32_t id, const Clock& ready) {
     end.add(&Terms::contention, turn_);
   lane.begin = ready.time;
   lane.clock = end;
-  if (end.time == ready.time) return finish(id);
+  if (end.time == ready.time) { // it did not occupy the processor, which others may wait for
+    finish(id);
+    return release(core, lane);
+  }
   core.last = lane.rank;
   core.busy = lane.running = true;
   events_.push(end.time, EventQueue::Kind::step_done, id);
@@ -66,7 +76,7 @@ void Simulator::start(std::uint32_t id, const Clock& ready) {
 /// The sum of a piece of all windows leaves every rank once and enters this one; a store to all
 /// windows leaves this rank and enters every one.
 void Simulator::passSwitch(const Op& op, double bytes, std::uint32_t rank, Clock& clock) {
-  const double wire = inside_.wire(bytes);
+  const double wire = nearest_.wire(bytes);
   Clock last = clock;
   const auto pass = [&](Way& way) {
     Clock one = clock;
@@ -207,6 +217,7 @@ void Simulator::endTile(std::uint32_t id) {
 
 void Simulator::meet(std::uint32_t id, const Clock& clock) {
   meeting_.push_back(id);
+  lanes_[id].clock = clock;
   lanes_[id].begin = clock.time;
   if (meeting_.size() < places_.size()) return;
   met_.swap(meeting_);

@@ -36,7 +36,8 @@ class Simulator {
   /// `ranks`: how many of the programs' ranks are simulated. 1 for symmetric programs: then the
   /// rank's peers are itself.
   Simulator(const Programs& programs, const plan::Spec& spec, const Network& network,
-            const Sizes& sizes, std::uint32_t ranks, const Observer& observer);
+            const LinkProfile& nearest, const Sizes& sizes, std::uint32_t ranks,
+            const Observer& observer);
 
   void run();
   double seconds() const { return end_.time; }
@@ -48,7 +49,8 @@ class Simulator {
  private:
   struct Lane {
     std::uint32_t rank = 0, number = 0;  ///< of the lane in its rank
-    std::uint32_t op = 0, tile = 0;      ///< next step; op counts all steps of the rank
+    std::uint32_t op = 0;                ///< next step, counted in all steps of the rank
+    std::uint64_t tile = 0;              ///< of the next step
     std::uint32_t missing = 0;           ///< conditions that the next step waits for
     std::uint64_t done = 0;              ///< steps of all tiles
     bool running = false, ended = false; ///< running: it occupies its processor
@@ -65,7 +67,7 @@ class Simulator {
     std::uint32_t sent = 0, arrived = 0, consumed = 0;
     bool awaited = false, blocked = false; ///< the receiver waits for a message; the sender, a slot
     bool shared_line = false;
-    float factor = 1;
+    double factor = 1;
     double last_arrival = 0;
     std::vector<Flight> flights;       ///< in the order of sending; arrived ones are dropped later
     std::uint32_t gone = 0, heads = 0; ///< of these: arrived; at the receiver's end of the line
@@ -109,7 +111,7 @@ class Simulator {
     if (--lanes_[id].missing == 0) todo_.emplace_back(id, clock);
   }
   Clock costOf(const Lane& lane, const Program& program, const Op& op, Clock clock) const;
-  double bytesOf(const Program& program, const Op& op, std::uint32_t tile) const {
+  double bytesOf(const Program& program, const Op& op, std::uint64_t tile) const {
     return op.chunks * (tile + 1 == sizes_.tiles ? sizes_.last : sizes_.full) /
            program.chunks_per_block;
   }
@@ -125,7 +127,7 @@ class Simulator {
   const std::uint32_t all_; ///< ranks of the collective
   const Observer& observer_;
   const double turn_, meeting_alpha_;
-  const LinkProfile& inside_;
+  const LinkProfile& nearest_;           ///< between ranks of a node, if a node has several
   std::vector<const Program*> programs_; ///< by rank
   std::vector<Place> places_;
   std::vector<Lane> lanes_;

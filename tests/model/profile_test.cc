@@ -53,6 +53,7 @@ TEST_CASE("levels grow with the working set, and those that do not are refused")
   CHECK(levels.at(1e12) == 3);
   CHECK(refusal([] { Levels({{1, 2}, {2, 1}}); }) == "a larger working set must not be faster");
   CHECK(refusal([] { Levels({{2, 1}, {2, 1}}); }) == "sizes must ascend");
+  CHECK(refusal([] { Levels({{2, 0}}); }) == "a byte must cost more than 0 seconds");
 }
 
 TEST_CASE("the default profile survives a file, and describes all kinds of links") {
@@ -73,6 +74,11 @@ TEST_CASE("the default profile survives a file, and describes all kinds of links
   CHECK(a.alpha == Approx(b.alpha));
   CHECK(read.link(LinkClass::inproc).lends_from ==
         defaultProfile().link(LinkClass::inproc).lends_from);
+}
+
+TEST_CASE("a file of more than 1 MiB is not read") {
+  CHECK(refusal([] { parseProfile(std::string((1 << 20) + 1, ' '), "f"); }) ==
+        "f:1: the text is larger than 1 MiB");
 }
 
 TEST_CASE("a damaged, outdated or unknown profile is refused with file, line and reason") {

@@ -1,6 +1,8 @@
 // Compares simulations with closed forms on ideal networks, and tests what else is modelled.
 #include "model/simulate.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -37,9 +39,13 @@ void forAll(const auto& visit) {
 }
 
 /// Whether the cost in the algorithm's file is exact: not for algorithms that rely on many tiles,
-/// and with folded ranks only where their messages do not overlap with others.
+/// with folded ranks only where their messages do not overlap with others, and where ranks send to
+/// all later receivers at once only if a rank waits for all rounds.
 bool exact(const Algorithm& algorithm, const Spec& spec) {
   if (algorithm.name == "chain" || algorithm.name == "double_tree") return spec.ranks <= 1;
+  if (algorithm.name == "hillis_steele")
+    return std::has_single_bit(static_cast<unsigned>(spec.ranks) -
+                               (spec.collective == Collective::exclusivescan && spec.ranks > 1));
   const bool folds = algorithm.name == "butterfly" || algorithm.name == "halving";
   return !folds || plan::Fold(spec.ranks).extras == 0;
 }
@@ -76,7 +82,7 @@ TEST_CASE("simulated bytes are those of the closed form, and no formula is beate
     if (algorithm.name == "double_tree") // without bytes, its rounds remain
       CHECK(simulate(algorithm, spec, {1e-300}, {.profile = &ideal}).seconds ==
             Approx(form.rounds * kAlpha).margin(0.1));
-    if (algorithm.name == "butterfly")
+    if (algorithm.name == "butterfly" || algorithm.name == "hillis_steele")
       CHECK(outcome.seconds <= algorithm.cost(spec, {kAlpha, kBeta, 0}, kBytes) * (1 + 1e-12));
   });
 }
@@ -125,20 +131,25 @@ TEST_CASE("a chain of tiles takes the time of a pipeline") {
 }
 
 TEST_CASE("one rank may stand for all where all do the same") {
-  const Profile ideal = idealProfile(kAlpha, kBeta);
-  int folded = 0;
-  forAll([&](const Algorithm& algorithm, const Spec& spec) {
-    const Outcome one = simulate(algorithm, spec, {kBytes}, {.profile = &ideal});
-    if (!one.folded) return;
-    ++folded;
-    const Outcome all =
-        simulate(algorithm, spec, {kBytes}, {.profile = &ideal}, [](const Span&) {});
-    CHECK(!all.folded);
-    CHECK(all.events > one.events);
-    CHECK(one.seconds == Approx(all.seconds).epsilon(1e-12));
-    CHECK(one.total_sent == all.total_sent);
-  });
-  CHECK(folded > 50);
+  for (const Line line : {Line::rank, Line::node}) {
+    Profile profile = idealProfile(kAlpha, kBeta);
+    for (auto& link : profile.links) link->line = line;
+    int folded = 0;
+    forAll([&](const Algorithm& algorithm, const Spec& spec) {
+      const Outcome one = simulate(algorithm, spec, {kBytes}, {.profile = &profile});
+      if (!one.folded) return;
+      ++folded;
+      const Outcome all =
+          simulate(algorithm, spec, {kBytes}, {.profile = &profile}, [](const Span&) {});
+      CHECK(!all.folded);
+      CHECK(all.events > one.events);
+      CHECK(one.seconds == Approx(all.seconds).epsilon(1e-12));
+      CHECK(one.total_sent == all.total_sent);
+    });
+    // Messages of different ranks share a node's line, so no rank stands for others.
+    if (line == Line::rank) CHECK(folded > 50);
+    else CHECK(folded == 0);
+  }
 }
 
 TEST_CASE("a full channel holds its sender back") {
@@ -197,6 +208,90 @@ TEST_CASE("stragglers, slow links and dead links have the effect that their numb
   CHECK(simulate(find("ring"), spec, {kBytes}, shared).seconds > normal * 2);
   shared.conditions.stragglers[0].rank = 8;
   CHECK_THROWS_AS(simulate(find("ring"), spec, {kBytes}, shared), Error);
+}
+
+TEST_CASE("a late rank does nothing before it comes, and holds no processor") {
+  constexpr double kDelay = 1e6; // seconds: more than the calls take
+  const Profile ideal = idealProfile(kAlpha, kBeta);
+  Network network{.profile = &ideal};
+  network.conditions.stragglers = {{.rank = 7, .delay = kDelay}};
+  const Outcome leaf =
+      simulate(find("tree"), {.collective = Collective::broadcast, .ranks = 8}, {kBytes}, network);
+  CHECK(leaf.seconds >= kDelay);
+  CHECK(leaf.terms.sum() == Approx(leaf.seconds));
+
+  Network shared{.profile = &defaultProfile(), .processors = 1};
+  shared.conditions.stragglers = {{.rank = 0, .delay = kDelay}};
+  double first[2] = {1e300, 1e300}; // begin of each rank's first step
+  simulate(find("direct"), {.collective = Collective::allgather, .ranks = 2}, {kBytes}, shared,
+           [&](const Span& span) { first[span.rank] = std::min(first[span.rank], span.begin); });
+  CHECK(first[0] >= kDelay);
+  CHECK(first[1] == 0);
+}
+
+TEST_CASE("steps that cost nothing let the others have the processor") {
+  Network network{.profile = &defaultProfile(), .processors = 1};
+  const Outcome free = simulate(find("linear"), {.collective = Collective::scatter, .ranks = 4},
+                                {.bytes = 2, .in_place = true}, network);
+  CHECK(free.stuck.empty());
+  const Outcome meeting =
+      simulate(find("nvls"), {.collective = Collective::allreduce, .ranks = 4, .multicast = true},
+               {kBytes}, network);
+  CHECK(meeting.stuck.empty());
+}
+
+TEST_CASE("calls that need too much time or memory are refused before they are simulated") {
+  Profile profile = idealProfile(kAlpha, kBeta);
+  for (auto& link : profile.links) link->slot_bytes = 64;
+  const Network network{.profile = &profile};
+  // 1e15 bytes in tiles of 64.
+  CHECK_THROWS_AS(
+      simulate(find("ring"), {.collective = Collective::allreduce, .ranks = 2}, {1e15}, network),
+      TooLarge);
+  // 65536 times 65535 messages.
+  CHECK_THROWS_AS(simulate(find("oneshot"), {.collective = Collective::allreduce, .ranks = 1 << 16},
+                           {8}, network),
+                  TooLarge);
+  CHECK_NOTHROW(simulate(find("tree"), {.collective = Collective::broadcast, .ranks = 1 << 12}, {8},
+                         network));
+}
+
+TEST_CASE("more processors than ranks of a node change nothing") {
+  const Spec spec{
+      .collective = Collective::allreduce, .ranks = 5, .layout = plan::parseLayout("3,2")};
+  Network network{.profile = &defaultProfile()};
+  const double own = simulate(find("ring"), spec, {kBytes}, network).seconds;
+  for (const int processors : {3, 1 << 30}) {
+    network.processors = processors;
+    CHECK(simulate(find("ring"), spec, {kBytes}, network).seconds == own);
+  }
+  network.processors = 2; // node 0's ranks 0 and 2 share one
+  CHECK(simulate(find("ring"), spec, {kBytes}, network).seconds > own);
+}
+
+TEST_CASE("a very slow link is not a dead one") {
+  const Profile ideal = idealProfile(kAlpha, kBeta);
+  Network network{.profile = &ideal};
+  network.conditions.slow_links = {{.src = 0, .dst = 1, .factor = 1e40}};
+  const Outcome slow =
+      simulate(find("chain"), {.collective = Collective::broadcast, .ranks = 2}, {kBytes}, network);
+  CHECK(slow.stuck.empty());
+  CHECK(slow.seconds == Approx(1e40 * (kAlpha + kBytes * kBeta)));
+}
+
+TEST_CASE("a profile needs only the links that ranks use") {
+  Profile profile = idealProfile(kAlpha, kBeta);
+  profile.links[static_cast<std::size_t>(LinkClass::shm)].reset();
+  const Network network{.profile = &profile};
+  const Algorithm& ring = find("ring");
+  const Spec apart{
+      .collective = Collective::allreduce, .ranks = 3, .layout = plan::parseLayout("3x1")};
+  CHECK(simulate(ring, apart, {kBytes}, network).seconds ==
+        Approx(ring.cost(apart, {kAlpha, kBeta, 0}, kBytes)));
+  CHECK(simulate(ring, {.collective = Collective::allreduce, .ranks = 1}, {kBytes}, network)
+            .seconds == 0);
+  CHECK_THROWS_AS(
+      simulate(ring, {.collective = Collective::allreduce, .ranks = 3}, {kBytes}, network), Error);
 }
 
 TEST_CASE("ranks that share a processor or a node's line wait, and that is called contention") {

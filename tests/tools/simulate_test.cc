@@ -91,7 +91,7 @@ TEST_CASE("simulate: a dead link is named, a trace has every step, wrong options
 TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreement", "[simulate]") {
   const Outcome agreed = shell("$RONDO plan allreduce -p 2 --bytes 1M --explain");
   CHECK(agreed.status == 0);
-  CHECK(agreed.out.find("* direct runs today, by the rule for blocks of more than 32K.") !=
+  CHECK(agreed.out.find("* the planner chooses direct, by the rule for blocks of more than 32K.") !=
         std::string::npos);
   CHECK(agreed.out.find("The rules agree.") != std::string::npos);
 
@@ -114,8 +114,9 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
   CHECK(disagreed.err.find("was made on another machine (elsewhere") != std::string::npos);
 
   const Outcome nodes = shell("$RONDO plan allreduce -p 8 --bytes 16M --explain --layout 4x2");
-  CHECK(nodes.out.find("* hierarchical runs today: several nodes have several ranks, and blocks "
-                       "have 2M or more.") != std::string::npos);
+  CHECK(nodes.out.find(
+            "* the planner chooses hierarchical: several nodes have several ranks, and blocks "
+            "have 2M or more.") != std::string::npos);
 }
 
 TEST_CASE("the algorithm of each shape is logged once, by one rank", "[simulate]") {
