@@ -143,8 +143,9 @@ std::optional<Fault> ownName(const Config&) {
     address = text.data();
     if (!address.starts_with("127.") && address != "::1") return std::nullopt;
   }
-  return Fault{false, quoted + " means " + address +
-                          ", so ranks on other machines that are told this name find themselves"};
+  return Fault{false, quoted + " resolves to " + address +
+                          ": a rank on another machine that connects to this name reaches its own "
+                          "machine"};
 }
 
 std::optional<Fault> settings(const Config&) {
@@ -160,6 +161,8 @@ std::optional<Fault> settings(const Config&) {
 std::string callOver(const std::string& transport) {
   Options options = Options::fromEnvironment();
   options.transports = transport;
+  options.algorithm.clear();
+  options.dump_folder.clear();
   options.device = -1;
   options.timeout = options.init_timeout = std::chrono::seconds(10);
   std::array<std::string, 2> wrong;

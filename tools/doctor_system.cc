@@ -144,12 +144,13 @@ std::optional<Fault> readingPeers(const Config&) {
   const iovec local{&to, sizeof(to)}, remote{&from, sizeof(from)};
   if (::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) < 0)
     return Fault{false, std::string("processes may not read each other's memory (CMA): ") +
-                            std::strerror(errno) + "; UCX and MPI copy twice then"};
+                            std::strerror(errno) +
+                            "; UCX and MPI then copy through shared memory (two copies)"};
   const std::string scope = firstLine("/proc/sys/kernel/yama/ptrace_scope");
   if (scope != "2" && scope != "3") return std::nullopt;
   return Fault{false, "kernel.yama.ptrace_scope is " + scope +
-                          ": processes may not read each other's memory; UCX and MPI copy twice "
-                          "then"};
+                          ": processes may not read each other's memory; UCX and MPI then copy "
+                          "through shared memory (two copies)"};
 }
 
 std::optional<Fault> governor(const Config&) {

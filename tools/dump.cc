@@ -74,7 +74,8 @@ Found dumpOne(const std::string& pid, const std::string& folder) {
       continue;
     const Descriptor memory(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!memory) continue;
-    Descriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    Descriptor file(
+        ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
     int error = file ? 0 : errno;
     const char state = stateOf(process);
     if (error == 0) error = observe::writeDump(memory.get(), file.get(), "request", state);

@@ -1,5 +1,6 @@
 // `rondo report`: shows what the dumps of all ranks say together.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -28,7 +29,8 @@ std::string secondsText(std::int64_t nanoseconds) {
 
 /// "in AllReduce #412 (sum of 1000 float) by ring for 5.2 s, lane 0 step 1, waiting ...".
 std::string stateText(const RecordedRank& rank) {
-  if (!rank.open) return "closed the communicator after call #" + std::to_string(rank.entered);
+  if (!rank.open)
+    return "closed the communicator after collective #" + std::to_string(rank.entered);
   if (const RecordedCall* call = inFlight(rank)) {
     std::string text = "in " + call->text();
     if (!call->algorithm.empty()) text += " by " + call->algorithm;
@@ -38,26 +40,41 @@ std::string stateText(const RecordedRank& rank) {
     return text;
   }
   if (rank.calls.empty()) return "in no call; it has made none";
-  const RecordedCall& last = rank.calls.back();
-  return "in no call; the last one, " + last.text() + ", ended " +
-         secondsText(rank.time - last.ended) + " ago";
+  const auto last = std::find_if(rank.calls.rbegin(), rank.calls.rend(),
+                                 [](const RecordedCall& call) { return call.ended != 0; });
+  if (last == rank.calls.rend())
+    return "waits in no call; it has posted " + rank.calls.back().text();
+  return "in no call; the last one, " + last->text() + ", ended " +
+         secondsText(rank.time - last->ended) + " ago";
 }
 
+/// Prints a line to read. What files of others contain must not steer a terminal.
+void printLine(std::FILE* to, std::string line) {
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(line[i]);
+    const bool after_c2 = i > 0 && line[i - 1] == '\xc2';
+    if (byte < 0x20 || byte == 0x7f) line[i] = '?';
+    else if (after_c2 && byte >= 0x80 && byte < 0xa0) line[i - 1] = line[i] = '?';
+  }
+  std::fprintf(to, "%s\n", line.c_str());
+}
+void printLine(const std::string& line) { printLine(stdout, line); }
+
 void printText(const Dumps& dumps) {
-  std::printf("job %s: %d dumps\n", dumps.job.c_str(), dumps.files);
-  for (const auto& [file, why] : dumps.refused)
-    std::printf("refused: %s: %s\n", file.c_str(), why.c_str());
+  printLine("job " + dumps.job + ": " + std::to_string(dumps.files) + " dumps");
+  for (const auto& [file, why] : dumps.refused) printLine("refused: " + file + ": " + why);
   for (const auto& [id, ranks] : dumps.communicators) {
     const RecordedRank& first = ranks.begin()->second;
-    std::printf("\ncommunicator %s: %d ranks, %s\n", id.c_str(), first.size,
-                first.transports.c_str());
+    printLine("");
+    printLine("communicator " + id + ": " + std::to_string(first.size) + " ranks, " +
+              first.transports);
     const auto found = judge(dumps, id);
     for (const Finding& finding : found)
-      std::printf("  %s%s\n", finding.culprit >= 0 ? "CULPRIT: " : "", finding.text.c_str());
-    if (found.empty()) std::printf("  nothing is wrong: no rank waits for long\n");
+      printLine((finding.culprit >= 0 ? "  CULPRIT: " : "  ") + finding.text);
+    if (found.empty()) printLine("  nothing is wrong: no rank waits for long");
     for (const auto& [number, rank] : ranks)
-      std::printf("    rank %d, %s%s: %s\n", number, rank.process.c_str(),
-                  rank.stopped ? " (stopped)" : "", stateText(rank).c_str());
+      printLine("    rank " + std::to_string(number) + ", " + rank.process +
+                (rank.stopped ? " (stopped)" : "") + ": " + stateText(rank));
   }
 }
 
@@ -99,7 +116,7 @@ int report(const ReportConfig& config) {
   const Dumps dumps = readDumps(config.folder, config.job);
   if (dumps.communicators.empty()) {
     for (const auto& [file, why] : dumps.refused)
-      std::fprintf(stderr, "rondo: refused: %s: %s\n", file.c_str(), why.c_str());
+      printLine(stderr, "rondo: refused: " + file + ": " + why);
     throw Error(ErrorCode::system,
                 "no dump of " + (config.job.empty() ? "a job" : "job " + config.job) + " in " +
                     config.folder + ": make them by `rondo dump`, or with RONDO_DUMP");
@@ -121,10 +138,12 @@ Action addReport(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("--job", config->job, "The job to report on. Default: the one of most ranks");
   app->footer(
       "For each communicator it says which rank is in which call, and names the culprit: a rank\n"
-      "that never entered the call in which others wait, left, is stopped, has no dump, or makes\n"
-      "a different call. Dumps come from `rondo dump`, or from the ranks themselves if RONDO_DUMP\n"
-      "names a folder. A file that is broken or of another job is refused by name. The newest\n"
-      "dump of each rank counts. Clocks of machines that differ by seconds make the times wrong.\n"
+      "for which others wait and that: never entered their call; left; is stopped; has no dump; "
+      "or\n"
+      "makes a different call. Dumps come from `rondo dump`, or from the ranks themselves if\n"
+      "RONDO_DUMP names a folder. A file that is broken or of another job is refused by name. The\n"
+      "newest dump of each rank counts. Times are wrong by as much as the machines' clocks "
+      "differ.\n"
       "Exit status: 0: no rank waits for long; 1: something is wrong.\n\n"
       "Examples:\n"
       "  rondo dump all -o dumps && rondo report dumps\n"

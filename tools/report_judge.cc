@@ -1,8 +1,9 @@
 // Compares the ranks' calls, and follows who waits for whom.
 //
-// A rank is a culprit only if others wait for it and it waits for no rank itself. A wait counts
-// from one second on, because the dumps of different ranks are not made at the same instant; after
-// a failure of the communicator every wait counts.
+// A rank is a culprit only if others wait for it and it waits for no rank itself. A call waits once
+// nothing has moved in it for a second: a slow call is no fault, and the dumps of different ranks
+// are not made at the same instant. After a failure of the communicator every call waits; if the
+// ranks know who ended it, no other rank is blamed.
 #include "tools/report_judge.h"
 
 #include <algorithm>
@@ -17,6 +18,12 @@ constexpr std::int64_t kPatience = 1'000'000'000;
 
 using Ranks = std::map<int, RecordedRank>;
 
+bool stands(const RecordedRank& rank, const RecordedCall& call) {
+  return std::any_of(rank.waits.begin(), rank.waits.end(), [&](const RecordedWait& wait) {
+    return wait.number == call.number && wait.idle >= kPatience;
+  });
+}
+
 class Judge {
  public:
   Judge(const Dumps& dumps, const std::string& communicator)
@@ -30,7 +37,7 @@ class Judge {
     for (const auto& [number, rank] : ranks_) {
       const RecordedCall* call = inFlight(rank);
       if (!call) continue;
-      if (failure_ || rank.time - call->created >= kPatience) waiting_[number] = call;
+      if (failure_ || stands(rank, *call)) waiting_[number] = call;
     }
   }
 
@@ -43,8 +50,9 @@ class Judge {
       nameStopped();
       nameMissing();
     }
+    const bool unknown = found_.empty();
     if (failure_) addFailure();
-    if (found_.empty() && !waiting_.empty()) nameStuck();
+    if (unknown && !hasCulprit() && !waiting_.empty()) nameStuck();
     return std::move(found_);
   }
 
@@ -58,43 +66,57 @@ class Judge {
                        [](const Finding& one) { return one.culprit >= 0; });
   }
 
-  /// The first collective in which two ranks differ.
+  /// Whether the ranks know which one ended the communicator: all others only heard of it. (Who is
+  /// late or different is found out here.)
+  bool certain() const {
+    return failure_ && failure_->culprit >= 0 && failure_->code != "timeout" &&
+           failure_->code != "mismatch";
+  }
+  bool innocent(int rank) const { return certain() && rank != failure_->culprit; }
+
+  /// Ranks that make the same call.
+  struct Party {
+    const RecordedCall* call;
+    std::vector<int> ranks;
+  };
+
+  /// The first collective in which two ranks differ. If no call has the most ranks, neither is
+  /// called wrong.
   void findDifference() {
-    std::map<std::uint64_t, std::map<int, const RecordedCall*>> calls;
+    std::map<std::uint64_t, std::vector<Party>> calls;
     for (const auto& [number, rank] : ranks_)
       for (const RecordedCall& call : rank.calls)
-        if (!call.p2p) calls[call.sequence][number] = &call;
-    for (const auto& [sequence, by_rank] : calls) {
-      const RecordedCall* const right = majority(by_rank);
-      for (const auto& [rank, call] : by_rank) {
-        const std::string difference = call->difference(*right);
-        if (difference.empty()) continue;
-        std::vector<int> others;
-        for (const auto& [other, theirs] : by_rank)
-          if (theirs->difference(*right).empty()) others.push_back(other);
-        found_.push_back({"differs", rank,
-                          "rank " + std::to_string(rank) + " calls " + call->text() + " where " +
-                              ranksText(others) + (others.size() == 1 ? " calls " : " call ") +
-                              right->text() + ": " + difference});
+        if (!call.p2p) join(calls[call.sequence], number, call);
+    for (auto& [sequence, parties] : calls) {
+      if (parties.size() == 1) continue;
+      std::stable_sort(parties.begin(), parties.end(), [](const Party& a, const Party& b) {
+        return a.ranks.size() > b.ranks.size();
+      });
+      const bool tie = parties[0].ranks.size() == parties[1].ranks.size();
+      for (std::size_t i = 1; i < parties.size(); ++i) {
+        if (tie) addDifference(-1, parties[i].ranks, parties[i], parties[0]);
+        else
+          for (const int rank : parties[i].ranks)
+            addDifference(rank, {rank}, parties[i], parties[0]);
       }
-      if (!found_.empty()) return;
+      return;
     }
   }
 
-  /// The call that most ranks make; of equally many the one of the lowest rank.
-  static const RecordedCall* majority(const std::map<int, const RecordedCall*>& by_rank) {
-    const RecordedCall* best = nullptr;
-    std::ptrdiff_t most = 0;
-    for (const auto& one : by_rank) {
-      const RecordedCall* const call = one.second;
-      // Nearly always all agree; then this is the only round.
-      const auto same = std::count_if(by_rank.begin(), by_rank.end(), [&](const auto& other) {
-        return call->difference(*other.second).empty();
-      });
-      if (same > most) best = call, most = same;
-      if (2 * most >= static_cast<std::ptrdiff_t>(by_rank.size())) break;
-    }
-    return best;
+  static void join(std::vector<Party>& parties, int rank, const RecordedCall& call) {
+    for (Party& party : parties)
+      if (call.difference(*party.call).empty()) return party.ranks.push_back(rank);
+    parties.push_back({&call, {rank}});
+  }
+
+  void addDifference(int culprit, const std::vector<int>& ranks, const Party& odd,
+                     const Party& right) {
+    const auto calls = [](const std::vector<int>& who, const Party& party) {
+      return ranksText(who) + (who.size() == 1 ? " calls " : " call ") + party.call->text();
+    };
+    found_.push_back({"differs", culprit,
+                      calls(ranks, odd) + " where " + calls(right.ranks, right) + ": " +
+                          odd.call->difference(*right.call)});
   }
 
   void followCollective(int waiter, const RecordedCall& call) {
@@ -109,7 +131,7 @@ class Judge {
 
   void followMessage(int waiter, const RecordedCall& call) {
     const int peer = call.peer.value_or(-1);
-    if (peer < 0 || peer >= size_ || peer == waiter) return;
+    if (peer < 0 || peer >= size_ || peer == waiter || innocent(peer)) return;
     const RecordedRank* const other = of(peer);
     if (!other) return absent_[peer].push_back(waiter);
     if (other->stopped) return stopped_[peer].push_back(waiter);
@@ -135,7 +157,7 @@ class Judge {
         if (other.process == of.process) here.push_back(&other);
       if (here.size() != 1) continue; // ranks that are threads: which one is it?
       const RecordedCall* const call = inFlight(*here[0]);
-      if (!call || here[0]->time - call->created < kPatience) continue;
+      if (!call || !stands(*here[0], *call)) continue;
       elsewhere_.insert({rank, "rank " + std::to_string(rank) + " is in " + call->text() +
                                    " of communicator " + id + ", as rank " +
                                    std::to_string(here[0]->rank) + " of it"});
@@ -162,7 +184,8 @@ class Judge {
     for (const auto& [key, waiters] : late_) {
       const auto [sequence, rank] = key;
       const RecordedRank& other = *of(rank);
-      if (!named.insert(rank).second || (other.open && !other.stopped && blocked(rank, other)))
+      if (innocent(rank) || !named.insert(rank).second ||
+          (other.open && !other.stopped && blocked(rank, other)))
         continue;
       const RecordedCall& call = *waiting_.at(waiters.front());
       if (early(other, call)) {
@@ -180,32 +203,46 @@ class Judge {
   }
 
   void nameStopped() {
-    for (const auto& [rank, waiters] : stopped_)
+    for (const auto& [rank, waiters] : stopped_) {
+      if (innocent(rank)) continue;
       found_.push_back({"stopped", rank,
                         "rank " + std::to_string(rank) +
                             " is stopped (SIGSTOP, or a debugger) in a call, where " +
                             ranksText(waiters) + (waiters.size() == 1 ? " waits" : " wait")});
+    }
   }
 
   /// Ranks without a dump are the cause only if no rank with one is.
   void nameMissing() {
-    if (hasCulprit() || (failure_ && failure_->culprit >= 0)) return;
-    for (const auto& [rank, waiters] : absent_)
-      found_.push_back({"missing", rank,
-                        "rank " + std::to_string(rank) +
-                            " has no dump here (it has died, or its "
-                            "dump was not made), and " +
-                            ranksText(waiters) + (waiters.size() == 1 ? " waits" : " wait")});
+    if (hasCulprit() || certain() || absent_.empty()) return;
+    std::vector<int> missing;
+    std::set<int> all;
+    for (const auto& [rank, waiters] : absent_) {
+      missing.push_back(rank);
+      all.insert(waiters.begin(), waiters.end());
+    }
+    const bool one = missing.size() == 1;
+    found_.push_back({"missing", one ? missing[0] : -1,
+                      ranksText(missing) +
+                          (one ? " has no dump here (it has died, or its dump was not made), and "
+                               : " have no dump here (they have died, or their dumps were not "
+                                 "made), and ") +
+                          ranksText({all.begin(), all.end()}) +
+                          (all.size() == 1 ? " waits" : " wait")});
   }
 
-  /// What the ranks found out themselves.
+  /// What the ranks found out themselves. A timeout names the rank that the last one waited for,
+  /// which may itself wait; of two different calls it names the second.
   void addFailure() {
-    const int culprit = failure_->culprit < size_ ? failure_->culprit : -1;
-    found_.push_back({"failure", hasCulprit() ? -1 : culprit,
-                      "the communicator failed: " + failure_->code + ": " + failure_->text});
+    int culprit = hasCulprit() || failure_->culprit >= size_ ? -1 : failure_->culprit;
+    if ((failure_->code == "timeout" && waiting_.contains(culprit)) ||
+        (failure_->code == "mismatch" && !found_.empty()))
+      culprit = -1;
+    found_.push_back(
+        {"failure", culprit, "the communicator failed: " + failure_->code + ": " + failure_->text});
   }
 
-  /// All ranks wait, and none is late: says for whom.
+  /// Ranks wait, and none is late: says for whom.
   void nameStuck() {
     for (const auto& [rank, text] : elsewhere_) found_.push_back({"elsewhere", -1, text});
     std::string text;
@@ -216,7 +253,8 @@ class Judge {
                   " waits for rank " + std::to_string(wait.peer);
     }
     found_.push_back({"stuck", -1,
-                      "no rank that they wait for is late: " +
+                      (elsewhere_.empty() ? "every rank has entered its call, but nothing moves: "
+                                          : "nothing moves: ") +
                           (text.empty() ? std::to_string(waiting_.size()) + " ranks wait" : text)});
   }
 

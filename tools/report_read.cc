@@ -18,7 +18,8 @@ using nlohmann::json;
 
 constexpr int kVersion = 1;
 constexpr std::uintmax_t kLargestFile = 1 << 30;
-constexpr int kMostRanks = 1 << 20;
+constexpr std::size_t kLongestLine = 64 * 1024;
+constexpr std::int64_t kMostRanks = 1 << 20, kMost = std::int64_t{1} << 62;
 
 struct OneDump {
   std::string file;
@@ -32,22 +33,42 @@ std::optional<T> maybe(const json& line, const char* key) {
   return found->get<T>();
 }
 
-RecordedCall callOf(const json& line) {
+/// An integer from `least` to `most`.
+std::int64_t integer(const json& line, const char* key, std::int64_t least, std::int64_t most) {
+  const json& value = line.at(key);
+  const bool small = !value.is_number_unsigned() ||
+                     value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMost);
+  if (!value.is_number_integer() || !small || value.get<std::int64_t>() < least ||
+      value.get<std::int64_t>() > most)
+    throw std::runtime_error(std::string("impossible ") + key);
+  return value.get<std::int64_t>();
+}
+std::int64_t natural(const json& line, const char* key) { return integer(line, key, 0, kMost); }
+std::uint64_t counter(const json& line, const char* key) {
+  return static_cast<std::uint64_t>(natural(line, key));
+}
+int rankIn(const json& line, const char* key) {
+  return static_cast<int>(integer(line, key, -1, kMostRanks));
+}
+
+/// `failed`: the communicator has failed, and with it its calls in flight.
+RecordedCall callOf(const json& line, bool failed) {
   RecordedCall call;
-  call.number = line.at("record_id").get<std::uint64_t>();
+  call.number = counter(line, "record_id");
   call.p2p = line.at("is_p2p").get<bool>();
-  call.sequence = line.at(call.p2p ? "p2p_seq_id" : "collective_seq_id").get<std::uint64_t>();
+  call.sequence = counter(line, call.p2p ? "p2p_seq_id" : "collective_seq_id");
   call.name = line.at("profiling_name").get<std::string>();
   if (call.name.starts_with("rondo:")) call.name.erase(0, 6);
-  call.count = maybe<std::uint64_t>(line, "count");
+  if (line.contains("count")) call.count = counter(line, "count");
   call.type = maybe<std::string>(line, "dtype").value_or("");
   call.op = maybe<std::string>(line, "op").value_or("");
   call.algorithm = maybe<std::string>(line, "algorithm").value_or("");
-  call.root = maybe<int>(line, "root");
-  call.peer = maybe<int>(line, "peer");
-  call.completed = line.at("state").get<std::string>() == "completed";
-  call.created = line.at("time_created_ns").get<std::int64_t>();
-  call.ended = maybe<std::int64_t>(line, "time_completed_ns").value_or(0);
+  if (line.contains("root")) call.root = rankIn(line, "root");
+  if (line.contains("peer")) call.peer = rankIn(line, "peer");
+  const auto state = line.at("state").get<std::string>();
+  call.completed = state == "completed" || (state == "failed" && !failed);
+  call.created = natural(line, "time_created_ns");
+  if (line.contains("time_completed_ns")) call.ended = natural(line, "time_completed_ns");
   return call;
 }
 
@@ -56,18 +77,16 @@ RecordedRank rankOf(const json& line) {
   rank.communicator = line.at("communicator").get<std::string>();
   rank.job = line.at("job").get<std::string>();
   rank.transports = line.at("transports").get<std::string>();
-  rank.rank = line.at("rank").get<int>();
-  rank.size = line.at("size").get<int>();
-  if (rank.size < 1 || rank.size > kMostRanks || rank.rank < 0 || rank.rank >= rank.size)
-    throw std::runtime_error("impossible rank");
+  rank.size = static_cast<int>(integer(line, "size", 1, kMostRanks));
+  rank.rank = static_cast<int>(integer(line, "rank", 0, rank.size - 1));
   rank.open = line.at("open").get<bool>();
-  rank.entered = line.at("entered").get<std::uint64_t>();
+  rank.entered = counter(line, "entered");
   if (const auto failure = line.find("failure"); failure != line.end())
     rank.failure = {failure->at("code").get<std::string>(), failure->at("text").get<std::string>(),
-                    failure->at("culprit").get<int>()};
+                    rankIn(*failure, "culprit")};
   for (const json& wait : line.at("waits"))
-    rank.waits.push_back({wait.at("record_id").get<std::uint64_t>(), wait.at("peer").get<int>(),
-                          wait.at("text").get<std::string>()});
+    rank.waits.push_back({counter(wait, "record_id"), rankIn(wait, "peer"),
+                          natural(wait, "idle_ns"), wait.at("text").get<std::string>()});
   return rank;
 }
 
@@ -81,6 +100,8 @@ OneDump readDump(const std::filesystem::path& path) {
   std::int64_t time = 0;
   std::uint64_t lines = 0;
   for (; std::getline(file, text); ++lines) {
+    if (text.size() > kLongestLine)
+      throw std::runtime_error("line " + std::to_string(lines + 1) + " is longer than 64 KiB");
     const json line = json::parse(text, nullptr, false);
     if (lines == 0) {
       if (!line.is_object() || !line.contains("rondo_dump")) throw std::runtime_error("no dump");
@@ -89,7 +110,7 @@ OneDump readDump(const std::filesystem::path& path) {
                                  std::to_string(kVersion));
       process = line.at("host").get<std::string>() + ":" + line.at("pid").dump();
       stopped = line.at("state") == "T" || line.at("state") == "t";
-      time = line.at("time_ns").get<std::int64_t>();
+      time = natural(line, "time_ns");
       continue;
     }
     if (ended || line.is_discarded() || !line.is_object())
@@ -102,7 +123,8 @@ OneDump readDump(const std::filesystem::path& path) {
       rank.stopped = stopped;
       rank.time = time;
     } else if (!dump.ranks.empty()) {
-      dump.ranks.back().calls.push_back(callOf(line));
+      RecordedRank& rank = dump.ranks.back();
+      rank.calls.push_back(callOf(line, rank.failure.has_value()));
     }
   }
   if (lines == 0) throw std::runtime_error("empty");

@@ -17,7 +17,7 @@ struct RecordedCall {
   std::optional<std::uint64_t> count;
   std::string type, op, algorithm; ///< empty: the call has none
   std::optional<int> root, peer;
-  bool completed = false;
+  bool completed = false;              ///< or refused at once, which does not fail a communicator
   std::int64_t created = 0, ended = 0; ///< nanoseconds since 1970
 
   /// "AllReduce #412 (sum of 1000 float)".
@@ -29,6 +29,7 @@ struct RecordedCall {
 struct RecordedWait {
   std::uint64_t number = 0;
   int peer = -1;
+  std::int64_t idle = 0; ///< nanoseconds without progress
   std::string text;
 };
 

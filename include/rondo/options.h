@@ -119,7 +119,8 @@ struct RONDO_API Options {
 
   /// RONDO_DUMP. Folder for dumps of this process's last calls, which `rondo report` reads. One is
   /// written when a communicator fails, and, unless the program handles SIGQUIT itself, on SIGQUIT.
-  /// The first communicator of a process that names a folder decides. Empty: none is written.
+  /// The first communicator of a process that names a folder decides, and makes the folder (0700).
+  /// Empty: none is written.
   std::string dump_folder;
 
   /// Limits of the three durations above. Within them, arithmetic with deadlines cannot

@@ -222,7 +222,13 @@ constexpr Entry kEntries[] = {
      setText<&Options::log_file>, showText<&Options::log_file>, logFileFromNccl},
     {"RONDO_DUMP", "",
      "folder for dumps of the last calls, when a communicator fails and on SIGQUIT; empty: none",
-     setText<&Options::dump_folder>, showText<&Options::dump_folder>},
+     [](Options& options, const std::string& value, std::string_view what) {
+       if (value.size() > 3072)
+         throw Error(ErrorCode::invalid_argument,
+                     std::string(what) + ": the name of the folder is too long");
+       options.dump_folder = value;
+     },
+     showText<&Options::dump_folder>},
 };
 
 /// Variables that are not options of a communicator and are read elsewhere: what `rondo run` passes

@@ -254,7 +254,11 @@ void LocalCommunicator::failLocked(Failure failure) {
   if (!ledger_.fail(failure)) return;
   raise(failed_);
   changed_->notify_all();
-  for (const auto& board : boards_) board->failed.tell(*ledger_.failure(), board == boards_.back());
+  // Ranks that have closed are not told.
+  const auto last = std::find_if(boards_.rbegin(), boards_.rend(),
+                                 [](const auto& board) { return board->failed.listens(); });
+  for (const auto& board : boards_)
+    board->failed.tell(*ledger_.failure(), last != boards_.rend() && board == *last);
 }
 
 void LocalCommunicator::readBoards() {

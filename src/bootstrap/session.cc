@@ -21,6 +21,11 @@ void FailureWatch::set(Tell tell) {
   if (tell_ && first_) tell_(*first_, true);
 }
 
+bool FailureWatch::listens() {
+  const std::lock_guard lock(mutex_);
+  return tell_ != nullptr;
+}
+
 void FailureWatch::tell(const Failure& failure, bool last) {
   const std::lock_guard lock(mutex_);
   if (first_) return;

@@ -44,6 +44,8 @@ class FailureWatch {
   void set(Tell tell);
   /// Only the first failure counts.
   void tell(const Failure& failure, bool last);
+  /// Whether an object is told.
+  bool listens();
 
  private:
   std::mutex mutex_;

@@ -203,7 +203,12 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   run.sequence = point_to_point ? 0 : sequence;
   if (!point_to_point) progress_board_.calls.enter(sequence, run.signature);
   run.recorded = recorder_.begin(shape.recorded, shape.recorded_count, sequence, !point_to_point);
-  engine_->submit(run, queue);
+  try {
+    engine_->submit(run, queue);
+  } catch (...) {
+    run.recorded.end(true);
+    throw;
+  }
 }
 
 void CommunicatorImpl::call(const Call& call) {

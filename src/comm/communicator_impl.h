@@ -140,7 +140,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const pid_t process_; ///< a forked child must not use the channels
   std::atomic<void*> stream_{nullptr};
   ControlTurns turns_;
-  /// Declared before the engine, which ends calls in its destructor.
+  /// Declared before the engine: it must outlive every run.
   observe::Recorder recorder_;
 
   // Guarded by the progress loop's mutex, except the engine's thread-safe functions.

@@ -78,22 +78,35 @@ void FailureState::inspect(base::Clock::time_point now) {
   const bool spared = spared_.load(std::memory_order_relaxed);
   const auto limit = std::min<base::Clock::duration>(
       timeout_, spared ? base::Clock::duration(Patience::kBereaved) : timeout_);
-  recorder_.look();
-  for (const engine::Standing& standing : engine_.standing(now, least)) {
+  const std::vector<engine::Standing> all = engine_.standing(now, least);
+  record(all);
+  for (const engine::Standing& standing : all) {
     const auto since = std::min(standing.since, now - woke_);
     const bool late = since >= limit && (!spared || now - death_heard_ >= limit);
     engine::Run& run = *standing.run;
     const bool told = run.told > base::Clock::duration{};
     const bool tell =
         !told || (run.sequence == 0 && standing.since - run.told >= Patience::kStallAgain);
-    const engine::Position position = engine_.position(run);
-    recorder_.waits(run.recorded, position.peer, position.text,
-                    static_cast<std::uint64_t>(standing.since.count()));
     if (!tell && !late) continue;
+    const engine::Position position = engine_.position(run);
     if (tell) session_.stalled(stallOf(run, position)), run.told = standing.since;
     if (!late) continue;
     return spared ? endCalls(session_.failure()) : endLate(run, position, standing.since);
   }
+}
+
+/// Collectives come first: not all messages may fit.
+void FailureState::record(const std::vector<engine::Standing>& all) {
+  recorder_.look();
+  for (const bool collective : {true, false})
+    for (const engine::Standing& standing : all) {
+      const engine::Run& run = *standing.run;
+      if ((run.sequence != 0) != collective) continue;
+      const engine::Position position = engine_.position(run);
+      recorder_.waits(run.recorded, position.peer, position.text,
+                      static_cast<std::uint64_t>(standing.since.count()));
+    }
+  recorder_.looked();
 }
 
 /// The text starts with the call, followed by what only this rank knows. The control plane adds the

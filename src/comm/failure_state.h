@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "bootstrap/session.h"
@@ -76,6 +77,8 @@ class FailureState {
   static std::string titleOf(const engine::Run& run);
 
  private:
+  /// Writes into the record what the calls wait for.
+  void record(const std::vector<engine::Standing>& all);
   void endCalls(const bootstrap::Failure& failure);
   void breakDown(const bootstrap::Failure& failure,
                  const std::optional<bootstrap::Stall>& stall = {});

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,8 +15,10 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 
 #include "base/above_streams.h"
 #include "base/fork.h"
@@ -23,7 +26,6 @@
 #include "base/ticks.h"
 #include "observe/memory.h"
 #include "observe/recorder.h"
-#include "rondo/error.h"
 
 namespace rondo::observe {
 
@@ -32,9 +34,9 @@ namespace {
 constexpr int kMostFailures = 8, kMostSignals = 64;
 constexpr std::size_t kLongestFolder = 3072;
 
-std::uint64_t wallClock() {
+std::uint64_t readClock(clockid_t clock) {
   timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
+  ::clock_gettime(clock, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
          static_cast<std::uint64_t>(now.tv_nsec);
 }
@@ -122,13 +124,15 @@ bool readAt(int fd, std::size_t at, void* to, std::size_t bytes) {
   return got == static_cast<ssize_t>(bytes);
 }
 
-/// Turns ticks into the wall clock's nanoseconds.
+/// Turns ticks into the wall clock's nanoseconds, as that clock is set now.
 class TickClock {
  public:
-  explicit TickClock(const FileHead& head) : ticks_(base::ticks()), now_(wallClock()) {
+  explicit TickClock(const FileHead& head)
+      : ticks_(base::ticks()), now_(readClock(CLOCK_REALTIME)) {
+    const std::uint64_t steady = readClock(CLOCK_MONOTONIC);
     const auto ticks = static_cast<double>(ticks_ - head.ticks);
-    rate_ = ticks_ > head.ticks && now_ > head.nanoseconds
-                ? static_cast<double>(now_ - head.nanoseconds) / ticks
+    rate_ = ticks_ > head.ticks && steady > head.nanoseconds
+                ? static_cast<double>(steady - head.nanoseconds) / ticks
                 : 1;
   }
   std::uint64_t now() const { return now_; }
@@ -184,9 +188,9 @@ void writeHead(Lines& out, const BlockHead& head) {
     out.raw(",\"culprit\":").integer(head.culprit).raw(",\"text\":").text(head.failure).raw("}");
   }
   out.raw(",\"waits\":[");
-  const std::size_t waits = std::min<std::size_t>(head.waits, BlockHead::kWaits);
+  const std::size_t waits = std::min<std::size_t>(head.waits & 0xff, BlockHead::kWaits);
   for (std::size_t i = 0; i < waits; ++i) {
-    const Wait& wait = head.wait[i];
+    const Wait& wait = head.wait[head.waits >> 8 & 1][i];
     out.raw(i > 0 ? ",{" : "{").raw("\"record_id\":").number(wait.number);
     out.raw(",\"peer\":").integer(wait.peer).raw(",\"idle_ns\":").number(wait.since);
     out.raw(",\"text\":").text(wait.text).raw("}");
@@ -201,8 +205,9 @@ bool writeBlock(Lines& out, int fd, std::size_t block, const TickClock& clock) {
   if (head.state != State::open && head.state != State::closed) return true;
   writeHead(out, head);
   const std::uint64_t capacity = head.capacity;
+  // A number of calls that no process reaches would overflow below.
   if (head.state == State::closed || capacity < kFewRecords || capacity > kMostRecords ||
-      !std::has_single_bit(capacity))
+      !std::has_single_bit(capacity) || head.claimed >> 63 != 0)
     return true;
   constexpr std::uint64_t kTogether = kFewRecords;
   std::array<Record, kTogether> some;
@@ -227,7 +232,9 @@ bool writeBlock(Lines& out, int fd, std::size_t block, const TickClock& clock) {
 /// Set once; afterwards constant.
 struct Folder {
   std::atomic<bool> set{false};
+  std::atomic<pid_t> process{0}; ///< the last that opened a communicator
   std::atomic<int> number{0}, failures{0}, signals{0};
+  struct sigaction before {}; ///< of SIGQUIT
   std::array<char, kLongestFolder + 1> name{};
   std::array<char, 64> host{};
 };
@@ -282,8 +289,31 @@ int dumpThisProcess(const char* reason) {
 
 void onSignal(int) {
   const int error = errno;
+  if (folder.process.load() != ::getpid()) { // a forked child, which has no record
+    ::sigaction(SIGQUIT, &folder.before, nullptr);
+    ::raise(SIGQUIT);
+    return;
+  }
   if (folder.signals.fetch_add(1) < kMostSignals) dumpThisProcess("SIGQUIT");
   errno = error;
+}
+
+void setFolder(const std::string& name) {
+  static std::mutex mutex;
+  const base::NoFork whole;
+  const std::lock_guard lock(mutex);
+  if (folder.set.load()) return;
+  std::copy(name.begin(), name.end(), folder.name.begin());
+  ::gethostname(folder.host.data(), folder.host.size() - 1);
+  folder.set.store(true);
+  struct sigaction& before = folder.before;
+  if (::sigaction(SIGQUIT, nullptr, &before) != 0 || (before.sa_flags & SA_SIGINFO) != 0 ||
+      (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN))
+    return;
+  struct sigaction ours {};
+  ours.sa_handler = &onSignal;
+  ours.sa_flags = SA_RESTART;
+  ::sigaction(SIGQUIT, &ours, nullptr);
 }
 
 } // namespace
@@ -307,23 +337,19 @@ int writeDump(int memory_file, int to, const char* reason, char state) {
 
 void dumpInto(const std::string& name) {
   if (name.empty()) return;
-  if (name.size() > kLongestFolder)
-    throw Error(ErrorCode::invalid_argument, "RONDO_DUMP: the name of the folder is too long");
-  static std::mutex mutex;
-  const base::NoFork whole;
-  const std::lock_guard lock(mutex);
+  folder.process.store(::getpid());
   if (folder.set.load()) return;
-  std::copy(name.begin(), name.end(), folder.name.begin());
-  ::gethostname(folder.host.data(), folder.host.size() - 1);
-  folder.set.store(true);
-  struct sigaction now {};
-  if (::sigaction(SIGQUIT, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) != 0 ||
-      (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN))
-    return;
-  struct sigaction ours {};
-  ours.sa_handler = &onSignal;
-  ours.sa_flags = SA_RESTART;
-  ::sigaction(SIGQUIT, &ours, nullptr);
+  // Before the lock: a network file system may answer late.
+  std::error_code none;
+  const std::string whole_name = std::filesystem::absolute(name, none).string();
+  int error = whole_name.size() > kLongestFolder ? ENAMETOOLONG : none.value();
+  if (error == 0 && ::mkdir(whole_name.c_str(), 0700) != 0 && errno != EEXIST) error = errno;
+  if (error == 0 && ::access(whole_name.c_str(), W_OK | X_OK) != 0) error = errno;
+  if (error != 0)
+    base::log(LogLevel::warn, "RONDO_DUMP: dumps cannot be written into ", name, ": ",
+              std::strerror(error));
+  if (whole_name.empty() || whole_name.size() > kLongestFolder) return;
+  setFolder(whole_name);
 }
 
 void dumpFailure() {

@@ -14,10 +14,11 @@ inline constexpr int kDumpVersion = 1;
 /// version. It believes nothing that it reads: the file may change meanwhile. Async-signal-safe.
 int writeDump(int memory_file, int to, const char* reason, char state);
 
-/// Names the folder where this process writes dumps; the first call counts. From then on SIGQUIT
-/// makes a dump, and has no other effect, unless the program handles it. (Shells let programs in
-/// the background ignore it; that does not count.) Throws Error(invalid_argument) for a name that
-/// is too long.
+/// Names the folder where this process writes dumps, and makes it (mode 0700); the first call
+/// counts, and a relative name means the working folder of now. Warns if the folder cannot be
+/// written. From then on SIGQUIT makes a dump, and has no other effect, unless the program handles
+/// it. (Shells let programs in the background ignore it; that does not count.) A forked child
+/// without a communicator of its own behaves as before this call.
 void dumpInto(const std::string& folder);
 
 /// Writes a dump into the folder, if there is one, or logs why it cannot. A process makes at most 8

@@ -8,7 +8,7 @@
 namespace rondo::observe {
 
 inline constexpr std::uint64_t kMagic = 0x534c4c4143444e52; ///< "RNDCALLS"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::size_t kPage = 4096;
 
 /// The first page of the file.
@@ -18,7 +18,7 @@ struct FileHead {
   std::uint32_t blocks = 0; ///< capacity of the file; unused blocks are zero
   std::uint64_t process = 0;
   std::uint64_t ticks = 0;       ///< the time-stamp counter ...
-  std::uint64_t nanoseconds = 0; ///< ... and the wall clock, read at the same time
+  std::uint64_t nanoseconds = 0; ///< ... and CLOCK_MONOTONIC, which no one sets
   char host[64] = {};
 };
 
@@ -37,7 +37,7 @@ struct Wait {
   std::uint64_t number = 0; ///< of the call
   std::uint64_t since = 0;  ///< nanoseconds without progress
   std::int32_t peer = -1;
-  char text[164] = {}; ///< ends with a zero
+  char text[140] = {}; ///< ends with a zero
 };
 
 enum class State : std::uint32_t { unused, open, closed };
@@ -54,12 +54,12 @@ struct BlockHead {
   std::uint64_t entered = 0;  ///< sequence number of the last collective
   std::uint64_t opened = 0;   ///< counts the uses of the blocks of this process
   std::uint64_t capacity = 0; ///< records in use: call n is record n % capacity
-  std::uint64_t waits = 0;    ///< of `wait`
+  std::uint64_t waits = 0;    ///< in wait[waits >> 8 & 1]: the lowest byte is their number
   char transports[64] = {};
   char failure_code[32] = {}; ///< empty: it has not failed
   char failure[768] = {};
   char algorithms[kAlgorithms][32] = {};
-  Wait wait[kWaits] = {};
+  Wait wait[2][kWaits] = {}; ///< of the last look, and of one that has not ended
 };
 
 inline constexpr std::size_t kFewRecords = 64, kMostRecords = 2048;

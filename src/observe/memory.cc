@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <deque>
 #include <mutex>
 #include <new>
+#include <string>
+#include <system_error>
 
 #include "base/fork.h"
 #include "base/log.h"
@@ -30,15 +33,18 @@ constexpr std::size_t kKept = 64;
 
 std::atomic<int> descriptor{-1};
 
-std::uint64_t wallClock() {
+std::uint64_t steadyClock() {
   timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 bool allocateAt(int fd, std::size_t at, std::size_t bytes) {
-  return ::fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(bytes)) == 0;
+  int failed = 0;
+  do failed = ::fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(bytes));
+  while (failed != 0 && errno == EINTR); // a signal came: a profiler's timer, say
+  return failed == 0;
 }
 
 /// The file exists once in each process, like the process itself. Never destroyed: a signal handler
@@ -54,21 +60,24 @@ struct File {
   bool ready() {
     // A child's copy of the descriptor is an unconnected socket; it gets a file of its own.
     if (process == ::getpid()) return true;
+    std::string why;
     for (std::size_t most = kMostBlocks; most > 0; most /= 8) {
       try {
         fd = base::makeMemoryFile(blockAt(most), kPage);
       } catch (const Error& error) {
-        base::log(LogLevel::info, "calls are not recorded: ", error.what());
+        why = error.what();
         continue;
       }
       FileHead head;
       head.blocks = static_cast<std::uint32_t>(most);
       head.process = static_cast<std::uint64_t>(::getpid());
       head.ticks = base::ticks();
-      head.nanoseconds = wallClock();
+      head.nanoseconds = steadyClock();
       ::gethostname(head.host, sizeof(head.host) - 1);
-      if (::pwrite(fd.get(), &head, sizeof(head), 0) != static_cast<ssize_t>(sizeof(head)))
-        return false;
+      if (::pwrite(fd.get(), &head, sizeof(head), 0) != static_cast<ssize_t>(sizeof(head))) {
+        why = "pwrite: " + std::generic_category().message(errno);
+        break;
+      }
       blocks = most;
       fresh = 0;
       closed.clear();
@@ -76,7 +85,14 @@ struct File {
       descriptor.store(fd.get(), std::memory_order_release);
       return true;
     }
+    none(why);
     return false;
+  }
+
+  /// Once per process. Needs the mutex.
+  void none(const std::string& why) {
+    if (!told) base::log(LogLevel::info, "calls are not recorded: ", why);
+    told = true;
   }
 
   std::mutex mutex;
@@ -85,6 +101,7 @@ struct File {
   std::size_t blocks = 0, fresh = 0;
   std::deque<std::size_t> closed; ///< the oldest first
   std::uint64_t opened = 0;
+  bool told = false; ///< that calls are not recorded
 };
 
 } // namespace
@@ -97,13 +114,20 @@ std::unique_ptr<Block> Block::take() {
   const std::lock_guard lock(file.mutex);
   if (!file.ready()) return nullptr;
   const bool reuse = file.closed.size() > kKept || file.fresh == file.blocks;
-  if (reuse && file.closed.empty()) return nullptr;
+  if (reuse && file.closed.empty()) {
+    file.none("more than " + std::to_string(file.blocks) + " communicators are open");
+    return nullptr;
+  }
   const std::size_t index = reuse ? file.closed.front() : file.fresh;
   const int fd = file.fd.get();
-  if (!allocateAt(fd, blockAt(index), kFewBytes)) return nullptr;
+  const auto refused = [&file](const char* call) {
+    file.none(call + std::generic_category().message(errno));
+    return nullptr;
+  };
+  if (!allocateAt(fd, blockAt(index), kFewBytes)) return refused("fallocate: ");
   void* const at = ::mmap(nullptr, kBlockBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                           static_cast<off_t>(blockAt(index)));
-  if (at == MAP_FAILED) return nullptr;
+  if (at == MAP_FAILED) return refused("mmap: ");
   // As all shared memory (base/memory_file.h): a child could change what the parent reads.
   ::madvise(at, kBlockBytes, MADV_DONTFORK);
   if (reuse) file.closed.pop_front();

@@ -75,18 +75,23 @@ std::uint8_t Recorder::algorithm(std::string_view name) {
 void Recorder::look() {
   if (!head_) return;
   latest_ = base::ticks() | 1;
-  if (head_->waits > 0) std::atomic_ref(head_->waits).store(0, std::memory_order_release);
+  waits_ = 0;
 }
 
 void Recorder::waits(const Ticket& call, int peer, const std::string& text,
                      std::uint64_t nanoseconds) {
-  if (!head_ || call.number_ == 0 || head_->waits == BlockHead::kWaits) return;
-  Wait& wait = head_->wait[head_->waits];
+  if (!head_ || call.number_ == 0 || waits_ == BlockHead::kWaits) return;
+  Wait& wait = head_->wait[~head_->waits >> 8 & 1][waits_++];
   wait.number = call.number_;
   wait.since = nanoseconds;
   wait.peer = peer;
   copy(wait.text, text);
-  std::atomic_ref(head_->waits).store(head_->waits + 1, std::memory_order_release);
+}
+
+void Recorder::looked() {
+  if (!head_ || (waits_ == 0 && (head_->waits & 0xff) == 0)) return;
+  const std::uint64_t half = ~head_->waits & 0x100;
+  std::atomic_ref(head_->waits).store(half | waits_, std::memory_order_release);
 }
 
 void Recorder::fail(ErrorCode code, const std::string& text, int culprit) {

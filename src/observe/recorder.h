@@ -96,10 +96,12 @@ class Recorder {
   /// Index of an algorithm's name in this communicator; one for all others once there are many.
   std::uint8_t algorithm(std::string_view name);
 
-  /// Calls in flight were looked at now: forgets what they waited for.
+  /// Begins a look at the calls in flight. Readers see the last one until looked().
   void look();
-  /// Adds what a call waits for. `since`: how long already, in nanoseconds. After look().
+  /// Adds what a call waits for, and for how many nanoseconds already. The first 6 of a look count.
   void waits(const Ticket& call, int peer, const std::string& text, std::uint64_t nanoseconds);
+  /// Ends the look: what calls waited for before is forgotten.
+  void looked();
 
   /// The communicator failed. Any thread; only the first failure is kept.
   void fail(ErrorCode code, const std::string& text, int culprit);
@@ -122,6 +124,7 @@ class Recorder {
   std::uint64_t mask_ = kFewRecords - 1;
   std::uint64_t number_ = 0;
   std::uint64_t latest_ = 0; ///< the last time that this object read the clock
+  std::uint64_t waits_ = 0;  ///< of the look that has not ended
   std::atomic<bool> failed_{false};
 };
 

@@ -66,7 +66,9 @@ TEST_CASE("doctor: each fault of this machine is one line with its remedy") {
       {"/dev/shm of 64 MiB", "mount -t tmpfs -o size=64m none /dev/shm", "",
        "warning: /dev/shm: /dev/shm has only 64 MiB", 0},
       {"a name that means 127.0.1.1", "printf '127.0.1.1 planted\\n' >$1.hosts", "",
-       "warning: own name: this machine's name, planted, means 127.0.1.1", 0},
+       "warning: own name: this machine's name, planted, resolves to 127.0.1.1: a rank on another "
+       "machine",
+       0},
       {"an interface that is not there", "export RONDO_SOCKET_IFNAME=nosuch0", "",
        "error: interface: RONDO_SOCKET_IFNAME=nosuch0 fits no interface that is up", 1},
       {"a setting that is wrong", "export RONDO_HEARTBEAT=soon", "",

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 
 #include "base/memory_file.h"
 #include "base/unique_fd.h"
+#include "bootstrap/session.h"
 #include "observe/dump.h"
 #include "observe/layout.h"
 #include "observe/memory.h"
@@ -111,6 +113,9 @@ TEST_CASE("a call's line has its arguments, algorithm and times") {
   const Ticket last = recorder.begin(gather.packed(), 0, 2, true);
   recorder.look();
   recorder.waits(last, 6, "waiting to \"receive\"\n", 42);
+  CHECK(linesOf(0x3000)[0]["waits"].empty()); // the look has not ended
+  recorder.looked();
+  recorder.look(); // the next one has not ended either, and the last one is still seen
   recorder.fail(ErrorCode::timeout, "late \xff", 6);
   recorder.fail(ErrorCode::aborted, "a later failure", 1);
   const auto lines = linesOf(0x3000);
@@ -132,6 +137,29 @@ TEST_CASE("a call's line has its arguments, algorithm and times") {
   CHECK(lines[2]["profiling_name"] == "rondo:Send");
   CHECK(lines[2]["peer"] == 2);
   CHECK(lines[3]["profiling_name"] == "rondo:AllGatherv");
+  recorder.looked();
+  CHECK(linesOf(0x3000)[0]["waits"].empty());
+}
+
+std::uint64_t steadyClock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+TEST_CASE("times do not follow a wall clock that is set meanwhile") {
+  Recorder recorder({7, 0x3100, 0, 1, "self"});
+  FileHead head;
+  REQUIRE(::pread(memoryFile(), &head, sizeof(head), 0) == static_cast<ssize_t>(sizeof(head)));
+  CHECK(head.nanoseconds <= steadyClock()); // far below the wall clock's
+  const std::uint64_t before = steadyClock();
+  recorder.begin(kShape.packed(), 1, 1, true);
+  const auto line = linesOf(0x3100).at(1);
+  const auto now = dumpOf(memoryFile()).at(0)["time_ns"].get<std::uint64_t>();
+  // The age of the call by the record and by the clock; their rates agree to a thousandth.
+  const std::uint64_t most = steadyClock() - before;
+  CHECK(now - line["time_created_ns"].get<std::uint64_t>() <= most + most / 1000 + 1'000'000);
 }
 
 TEST_CASE("a closed communicator leaves a summary, and the record never runs out of blocks") {
@@ -201,6 +229,16 @@ TEST_CASE("a memory file with any content makes a dump of valid lines, or none")
     if (head.magic == kMagic && head.version == kVersion) ++made, dumpOf(file.get());
   }
   CHECK(made > 20);
+  // Numbers of calls near the end of 64 bits are no endless loop.
+  for (const std::uint64_t claimed :
+       {~std::uint64_t{0}, ~std::uint64_t{63}, ~std::uint64_t{0} >> 1}) {
+    auto broken = bytes;
+    std::memcpy(&broken[blockAt(0) + offsetof(BlockHead, claimed)], &claimed, sizeof(claimed));
+    const base::UniqueFd file(::memfd_create("broken", MFD_CLOEXEC));
+    REQUIRE(::write(file.get(), broken.data(), broken.size()) ==
+            static_cast<ssize_t>(broken.size()));
+    CHECK(dumpOf(file.get()).size() >= 2);
+  }
   const base::UniqueFd none(::memfd_create("none", MFD_CLOEXEC));
   CHECK(writeDump(none.get(), none.get(), "request", 'R') == EPROTO);
   CHECK(writeDump(-1, none.get(), "request", 'R') == EPROTO);
@@ -261,6 +299,30 @@ TEST_CASE("calls of a communicator are recorded with their order, arguments and 
     if (line["record_id"] == 3) CHECK(line["collective_seq_id"] == 2);
   }
   CHECK(ours == 6);
+}
+
+TEST_CASE("of the ranks of a process, the last that listens makes the dump of a failure") {
+  const Rendezvous group = Rendezvous::inProcess(3);
+  std::vector<std::unique_ptr<bootstrap::Session>> sessions(3);
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < 3; ++r)
+    threads.emplace_back([&sessions, &group, r] {
+      sessions[static_cast<std::size_t>(r)] = bootstrap::Session::open(group.as(r), {});
+    });
+  threads.clear();
+  std::vector<bool> told; // rank 2 has closed
+  for (std::size_t r = 0; r < 2; ++r)
+    sessions[r]->progress().failed.set(
+        [&told](const bootstrap::Failure&, bool last) { told.push_back(last); });
+  sessions[0]->fail({ErrorCode::aborted, "a failure", 0});
+  CHECK(told == std::vector<bool>{false, true});
+  for (std::size_t r = 0; r < 2; ++r) sessions[r]->progress().failed.set(nullptr);
+}
+
+TEST_CASE("a folder's name that is too long is an error of the options") {
+  Options options;
+  options.dump_folder = std::string(4000, 'x');
+  CHECK_THROWS_AS(options.validate(), Error);
 }
 
 } // namespace

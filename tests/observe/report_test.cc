@@ -25,7 +25,7 @@ std::string start(const std::string& folder, const std::string& fault,
          "for TRY in $(seq 600); do\n  [ $(grep -c ready out) = 4 ] && break\n  sleep 0.1\ndone\n"
          "PIDS=$(sed -n 's/^ready . //p' out)\n";
 }
-const std::string kDump = "sleep 1.5\n$RONDO dump $PIDS -o dumps >dumped\n";
+const std::string kDump = "sleep 2.5\n$RONDO dump $PIDS -o dumps >dumped\n";
 const std::string kEnd = "kill -CONT $PIDS 2>/dev/null; kill -9 $PIDS $JOB 2>/dev/null; wait\n";
 
 struct Report {
@@ -100,14 +100,16 @@ TEST_CASE("a job that fails dumps by itself, and the report names rank, call and
       {"root", "differs", "root 1 instead of 0"},
       {"call", "differs", "Barrier instead of AllReduce"},
       {"kill", "failure", "peer_dead: rank 2 died"},
+      {"kill_busy", "failure", "peer_dead: rank 2 died"},
       {"leave", "left", "rank 2 has closed the communicator and never entered AllReduce #101"},
   };
   for (const FaultCase& fault : faults) {
     INFO(fault.fault);
     const TemporaryFolder folder;
     shell(start(folder.file("job"), fault.fault, "RONDO_DUMP=dumps") +
-          "for TRY in $(seq 300); do\n  [ $(grep -c error out) = 3 ] && break\n  sleep 0.1\n"
-          "done\n" +
+          "for TRY in $(seq 300); do\n  [ $(grep -c error out) = " +
+          (std::string(fault.fault) == "kill_busy" ? "2" : "3") +
+          " ] && break\n  sleep 0.1\ndone\nsleep 0.2\n" +
           (std::string(fault.fault) == "leave" ? "$RONDO dump $PIDS -o dumps\n" : "") + kEnd);
     checkReport(reportOf(folder.file("job/dumps")), fault);
   }
@@ -189,6 +191,23 @@ TEST_CASE("SIGQUIT makes a dump if RONDO_DUMP names a folder, and the program go
       kEnd);
   CHECK(outcome.out.find("alive") != std::string::npos);
   checkReport(reportOf(folder.file("job/dumps")), {"skip", "never_entered", "never entered"});
+}
+
+TEST_CASE("RONDO_DUMP: the folder is made, and a forked child dies of SIGQUIT") {
+  const TemporaryFolder folder;
+  const Outcome outcome = shell(
+      start(folder.file("job"), "child", "RONDO_HEARTBEAT=60 RONDO_DUMP=new") +
+      "stat -c %a new\nCHILD=$(sed -n 's/^ready 2 //p' out)\nkill -QUIT $CHILD\n"
+      "for TRY in $(seq 100); do grep -qs '^State:.[^ZX]' /proc/$CHILD/status || break; sleep 0.1; "
+      "done\ngrep -qs '^State:.[^ZX]' /proc/$CHILD/status && echo alive\n" +
+      kEnd +
+      "cat err\n$RONDO run -p 1 -- env RONDO_DUMP=/nowhere/x " RONDO_TEST_PROGRAMS
+      "/program_recorded end 0 2>&1\n");
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.out.starts_with("700\n"));
+  CHECK(outcome.out.find("alive") == std::string::npos);
+  CHECK(outcome.out.find("RONDO_DUMP: dumps cannot be written into /nowhere/x: No such file") !=
+        std::string::npos);
 }
 
 TEST_CASE("without RONDO_DUMP the library leaves SIGQUIT alone, and writes nothing") {

@@ -3,9 +3,10 @@
 // Arguments: FAULT ODD_RANK. All ranks make 100 all-reduces of 1000 floats. The odd rank's next
 // call is wrong, as FAULT says: skip (it makes no call, and computes for a minute), count, type, op
 // (another one), root (a broadcast from another root), call (a barrier), stop (it stops itself),
-// kill (it kills itself), leave (it closes the communicator), unsent (no rank sends the message for
-// which rank 0 waits), child (it forks a child that lives for a minute). Prints "ready RANK PID"
-// before that, and "error RANK CODE".
+// kill (it kills itself), kill_busy (so, while rank 1 computes), end (all ranks end), leave (it
+// closes the communicator), unsent (no rank sends the message for which rank 0 waits), child (it
+// forks a child that lives for a minute). Prints "ready RANK PID" before that, and "error RANK
+// CODE".
 #include <signal.h>
 #include <unistd.h>
 
@@ -39,8 +40,9 @@ void call(Communicator& comm, const std::string& fault, bool odd) {
     return compute();
   }
   if (odd && fault == "skip") return compute();
+  if (fault == "kill_busy" && comm.rank() == 1) return compute();
   if (odd && fault == "stop") ::raise(SIGSTOP);
-  if (odd && fault == "kill") ::raise(SIGKILL);
+  if (odd && fault.starts_with("kill")) ::raise(SIGKILL);
   if (odd && fault == "call") return comm.barrier();
   comm.allReduce(data.data(), data.data(), odd && fault == "count" ? 999 : 1000,
                  odd && fault == "type" ? DataType::int32 : DataType::float32,
@@ -65,6 +67,7 @@ int main(int, char** argv) {
     }
     say("ready " + rank + " " + std::to_string(process) + "\n");
     if (fault == "child") compute();
+    if (fault == "end") return 0;
     if (odd && fault == "leave") {
       { const Communicator closed = std::move(comm); }
       compute();

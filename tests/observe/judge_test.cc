@@ -1,0 +1,209 @@
+// `rondo report` on dumps that are written here: whom it blames, and whom it must not.
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::tools {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kNow = 1'700'000'000'000'000'000, kSecond = 1'000'000'000;
+
+/// An all-reduce that began five seconds ago.
+json collective(int number, const std::string& state, int count = 10) {
+  json call{{"record_id", number},
+            {"collective_seq_id", number},
+            {"is_p2p", false},
+            {"profiling_name", "rondo:AllReduce"},
+            {"count", count},
+            {"dtype", "float"},
+            {"op", "sum"},
+            {"state", state},
+            {"time_created_ns", kNow - 5 * kSecond}};
+  if (state != "started") call["time_completed_ns"] = kNow;
+  return call;
+}
+
+struct Rank {
+  int rank = 0;
+  std::vector<json> calls = {};
+  double idle = 0; ///< seconds without progress in the last call; 0: it does not wait
+  json failure = nullptr;
+  bool open = true;
+};
+
+/// A folder with one dump for each rank of a communicator.
+class Job {
+ public:
+  Job(int size, const std::vector<Rank>& ranks) : size_(size) {
+    for (const Rank& rank : ranks) write(linesOf(rank), rank.rank);
+  }
+
+  std::vector<json> linesOf(const Rank& rank) const {
+    std::vector<json> lines;
+    lines.push_back({{"rondo_dump", 1},
+                     {"host", "vm"},
+                     {"pid", 100 + rank.rank},
+                     {"state", "S"},
+                     {"time_ns", kNow}});
+    json head{{"communicator", "c"},
+              {"job", "j"},
+              {"rank", rank.rank},
+              {"size", size_},
+              {"open", rank.open},
+              {"transports", "shm"},
+              {"entered", rank.calls.size()},
+              {"waits", json::array()}};
+    if (!rank.failure.is_null()) head["failure"] = rank.failure;
+    if (rank.idle > 0)
+      head["waits"].push_back({{"record_id", rank.calls.size()},
+                               {"peer", (rank.rank + 1) % size_},
+                               {"idle_ns", static_cast<std::int64_t>(rank.idle * kSecond)},
+                               {"text", "lane 0"}});
+    lines.push_back(head);
+    lines.insert(lines.end(), rank.calls.begin(), rank.calls.end());
+    return lines;
+  }
+
+  void write(const std::vector<json>& lines, int number) {
+    std::ofstream file(name(number));
+    for (const json& line : lines) file << line.dump() << "\n";
+    file << json{{"end", true}, {"lines", lines.size() + 1}}.dump() << "\n";
+  }
+
+  std::string name(int number) const {
+    return folder_.file("rondo-vm-" + std::to_string(number) + ".jsonl");
+  }
+  json report() const { return json::parse(shell("$RONDO report --json " + folder_.file("")).out); }
+  std::string text() const { return shell("$RONDO report " + folder_.file("")).out; }
+  std::string findings() const { return report().at("communicators").at(0).at("findings").dump(2); }
+  /// The ranks that are blamed.
+  std::vector<int> culprits() const {
+    std::vector<int> all;
+    const json page = report();
+    for (const json& one : page.at("culprits")) all.push_back(one.at("rank"));
+    return all;
+  }
+
+ private:
+  const TemporaryFolder folder_;
+  const int size_;
+};
+
+std::vector<json> calls(const std::string& state, int count = 10) {
+  return {collective(1, "completed"), collective(2, state, count)};
+}
+json failed(const std::string& code, int culprit) {
+  return {{"code", code}, {"culprit", culprit}, {"text", "a text"}};
+}
+
+TEST_CASE("report: after a rank's death the dead rank is blamed, and not one that computes") {
+  const json death = failed("peer_dead", 2);
+  const Job job(4, {{0, calls("failed"), 0.01, death},
+                    {1, {collective(1, "completed")}, 0, death},
+                    {3, calls("failed"), 0, death}});
+  INFO(job.findings());
+  CHECK(job.culprits() == std::vector<int>{2});
+  CHECK(job.findings().find("never entered") == std::string::npos);
+}
+
+TEST_CASE(
+    "report: a timeout that blames a rank which waits itself names none, and says who waits") {
+  const json late = failed("timeout", 1);
+  const Job job(2, {{0, calls("failed"), 5, late}, {1, calls("failed"), 5, late}});
+  INFO(job.findings());
+  CHECK(job.culprits().empty());
+  CHECK(job.findings().find("every rank has entered its call, but nothing moves: rank 0 waits for "
+                            "rank 1, rank 1 waits for rank 0") != std::string::npos);
+}
+
+TEST_CASE("report: a slow call, in which something moves, is no fault") {
+  // Ranks 0 and 1 are in a call for five seconds; rank 2 has not entered it yet.
+  const std::vector<json> before = {collective(1, "completed")};
+  const Job slow(3, {{0, calls("started"), 0.2}, {1, calls("started")}, {2, before}});
+  INFO(slow.findings());
+  CHECK(slow.culprits().empty());
+  const Job stands(3, {{0, calls("started"), 1.5}, {1, calls("started"), 1.5}, {2, before}});
+  CHECK(stands.culprits() == std::vector<int>{2});
+}
+
+TEST_CASE("report: if no call has the most ranks, the difference blames none") {
+  const json mismatch = failed("mismatch", 1);
+  const Job two(2, {{0, calls("failed"), 0, mismatch}, {1, calls("failed", 9), 0, mismatch}});
+  INFO(two.findings());
+  CHECK(two.culprits().empty());
+  CHECK(two.findings().find("rank 1 calls AllReduce #2 (sum of 9 float) where rank 0 calls "
+                            "AllReduce #2 (sum of 10 float): count 9 instead of 10") !=
+        std::string::npos);
+  const Job four(4, {{0, calls("started", 9)},
+                     {1, calls("started")},
+                     {2, calls("started")},
+                     {3, calls("started", 9)}});
+  CHECK(four.culprits().empty());
+  CHECK(four.findings().find("ranks 1, 2 call AllReduce") != std::string::npos);
+  const Job three(3, {{0, calls("started", 9)}, {1, calls("started")}, {2, calls("started")}});
+  CHECK(three.culprits() == std::vector<int>{0});
+}
+
+TEST_CASE("report: several ranks without dumps are one finding without a culprit") {
+  const Job job(4, {{0, calls("started"), 2}, {3, calls("started"), 2}});
+  INFO(job.findings());
+  CHECK(job.culprits().empty());
+  CHECK(job.report()["communicators"][0]["findings"].size() == 1);
+  CHECK(job.findings().find("ranks 1, 2 have no dump here") != std::string::npos);
+}
+
+TEST_CASE("report: a rank that waits in no call says when its last call ended, or what it posted") {
+  json posted{{"record_id", 1},
+              {"p2p_seq_id", 1},
+              {"is_p2p", true},
+              {"profiling_name", "rondo:Recv"},
+              {"count", 3},
+              {"dtype", "float"},
+              {"peer", 1},
+              {"state", "started"},
+              {"time_created_ns", kNow}};
+  json later = posted;
+  later["record_id"] = 2;
+  const Job job(3, {{0, {posted}},
+                    {1, {collective(1, "completed"), later}},
+                    {2, {collective(1, "completed")}, 0, nullptr, false}});
+  const std::string text = job.text();
+  INFO(text);
+  CHECK(text.find("waits in no call; it has posted Recv #1 (3 float) from rank 1") !=
+        std::string::npos);
+  CHECK(text.find("in no call; the last one, AllReduce #1 (sum of 10 float), ended 0.0 s ago") !=
+        std::string::npos);
+  CHECK(text.find("closed the communicator after collective #1") != std::string::npos);
+}
+
+TEST_CASE("report: files of others cannot steer the terminal, nor use much memory") {
+  Job job(3, {{0, calls("started")}});
+  auto lines = job.linesOf({1, calls("started")});
+  lines[0]["host"] = "a\x1b[2Jb\xc2\x9b";
+  lines[1]["waits"] = {{{"record_id", 2}, {"peer", 0}, {"idle_ns", 5}, {"text", "x\ry\n"}}};
+  job.write(lines, 1);
+  lines = job.linesOf({2, calls("started")});
+  lines[1]["transports"] = std::string(70'000, 'x');
+  job.write(lines, 5);
+  int number = 6;
+  for (const json& time : {json(-1), json(std::uint64_t{1} << 63), json(1e300)}) {
+    lines = job.linesOf({2, calls("started")});
+    lines[2]["time_created_ns"] = time;
+    job.write(lines, number++);
+  }
+  const std::string text = job.text();
+  INFO(text);
+  for (const char control : {'\x1b', '\r', '\x9b'}) CHECK(text.find(control) == std::string::npos);
+  CHECK(text.find("rank 1, a?[2Jb??:101: ") != std::string::npos);
+  CHECK(text.find("rondo-vm-5.jsonl: line 2 is longer than 64 KiB") != std::string::npos);
+  CHECK(countOf(text, "impossible time_created_ns") == 3);
+}
+
+} // namespace
+} // namespace rondo::tools
