@@ -88,6 +88,52 @@ TEST_CASE("simulate: a dead link is named, a trace has every step, wrong options
   CHECK(outdated.err.find("p.json:2: version 7 is not 1") != std::string::npos);
 }
 
+TEST_CASE("simulate: a trace tells steps of a nanosecond apart, however late they are",
+          "[simulate]") {
+  const TemporaryFolder folder;
+  const std::string trace = folder.file("trace.json");
+  const Outcome traced = shell(
+      "$RONDO simulate allreduce -p 4 --algorithm ring --bytes 64K --straggler 0=12345678 "
+      "--trace " +
+      trace);
+  REQUIRE(traced.status == 0);
+  std::set<double> times;
+  const auto json = nlohmann::json::parse(readFile(trace));
+  for (const auto& event : json["traceEvents"])
+    if (event["pid"] == 0) times.insert(event["ts"].get<double>());
+  CHECK(times.size() == 7);
+}
+
+TEST_CASE("simulate: calls without bytes, without messages and too large ones have a row",
+          "[simulate]") {
+  const auto rowOf = [](const std::string& options) {
+    const Outcome outcome = shell("$RONDO simulate " + options + " --json");
+    INFO(options << ": " << outcome.err);
+    REQUIRE(outcome.status == 0);
+    return nlohmann::json::parse(outcome.out)["rows"][0];
+  };
+  const auto barrier = rowOf("barrier -p 4 --bytes 1M");
+  CHECK(barrier["bytes"] == 0);
+  CHECK(barrier["algbw_gbs"] == 0);
+  CHECK(rowOf("allreduce -p 1 --in-place --bytes 8 --ideal 1,1")["algbw_gbs"] == 0);
+  CHECK(rowOf("allreduce -p 65536 --algorithm oneshot --bytes 8")["too_large"].get<std::string>() ==
+        "more than 50 million blocks to send");
+  const Outcome table = shell("$RONDO simulate allreduce -p 2 --algorithm ring --bytes 8,1000T");
+  CHECK(table.status == 0);
+  CHECK(table.out.find("is not simulated: more than 200 million messages") != std::string::npos);
+}
+
+TEST_CASE("plan: a table and --explain predict the same time for blocks that are cut",
+          "[simulate]") {
+  const std::string call = "$RONDO plan allgather -p 7 --bytes 40 --ideal 0,1";
+  for (const char* option : {"", " --explain"}) {
+    const Outcome outcome = shell(call + option);
+    INFO(outcome.out << outcome.err);
+    CHECK(outcome.status == 0);
+    CHECK(outcome.out.find("0.0343 us") != std::string::npos); // 6 blocks of 40/7 bytes
+  }
+}
+
 TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreement", "[simulate]") {
   const Outcome agreed = shell("$RONDO plan allreduce -p 2 --bytes 1M --explain");
   CHECK(agreed.status == 0);
@@ -225,6 +271,10 @@ TEST_CASE("exports: the graph has a box for each step and an edge for each messa
   CHECK(outcome.status == 0);
   CHECK(readFile(folder.file("g.dot")) == text);
   CHECK(countOf(readFile(folder.file("g.goal")), "send 1048576b to ") == 3);
+  const Outcome refused =
+      shell("$RONDO plan broadcast -p 4 --root 9 --algorithm tree --goal " + folder.file("r.goal"));
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("with root 9") != std::string::npos);
 }
 
 } // namespace
