@@ -243,7 +243,7 @@ struct Roster {
   std::uint64_t communicator = 0;
   std::uint32_t size = 0, first = 0;
   std::vector<std::int32_t> ranks; ///< ranks of the job, from the communicator's rank `first` on
-  bool young = false; ///< made by shrink(), and not yet known to be wanted by all its ranks
+  bool young = false; ///< made by shrink(); not all of its ranks are known to have made it
 
   void write(base::Writer& out) const;
   static Roster read(base::Reader& in);

@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/fork.h"
 #include "net/connection.h"
 
 namespace rondo::bootstrap {
@@ -63,11 +64,14 @@ class Hub {
   /// The process of a rank has ended. The hub handles what the rank had sent and then treats its
   /// connection as broken. Any thread.
   void ended(int rank);
+  /// A copy from the process that forked this one.
+  bool elsewhere() const { return maker_.elsewhere(); }
   /// Connections that were refused: strangers and wrong ranks.
   std::uint64_t rejected() const;
 
  private:
   class Impl;
+  const base::Maker maker_;
   std::shared_ptr<Impl> impl_;
   net::SocketAddress address_;
 };

@@ -47,7 +47,7 @@ std::vector<int> Hub::Impl::unseen(const World& world) const {
 
 Hub::Impl::Standing Hub::Impl::standing(const World& world) const {
   if (!world.complete) return Standing::majority;
-  if (!world.probes.empty() || (claims_ && !world.awaited.empty())) return Standing::unknown;
+  if (!world.probes.empty() || !world.awaited.empty()) return Standing::unknown;
   const std::vector<int> missing = unseen(world);
   if (missing.empty()) return Standing::majority;
   const std::size_t all = static_cast<std::size_t>(world.size) - world.gone.size();
@@ -62,12 +62,10 @@ Failure Hub::Impl::minorityFailure(const World& world) const {
   const std::vector<int> missing = unseen(world);
   const std::size_t all = static_cast<std::size_t>(world.size) - world.gone.size();
   return {ErrorCode::unresponsive,
-          rankList(missing) +
-              " of the job cannot be reached from here and may go on elsewhere: of " +
-              std::to_string(all) + " ranks that have not ended, " +
-              std::to_string(all - missing.size()) +
-              " are here. A job continues only where more than half of them are, or half with the "
-              "lowest rank",
+          "this side of the network has only " + std::to_string(all - missing.size()) +
+              " of the job's " + std::to_string(all) + " living ranks; " + rankList(missing) +
+              " of the job cannot be reached and may go on without it. A job continues only with "
+              "more than half of its living ranks, or with half including the lowest",
           missing.empty() ? -1 : missing.front()};
 }
 
@@ -79,8 +77,9 @@ Failure Hub::Impl::inGroup(Failure failure, const Group& group) {
 
 void Hub::Impl::finishRound(World& world, Group& group, std::uint64_t index) {
   const std::shared_ptr<Round> round = group.ledger.round(index);
+  if (!round->complete()) return;
   const Standing now = standing(world);
-  if (!round->complete() || now == Standing::unknown) return;
+  if (now == Standing::unknown) return;
   if (now == Standing::minority)
     return failGroup(world, group, inGroup(minorityFailure(world), group));
   group.ledger.forgetRound(index);
@@ -92,6 +91,11 @@ void Hub::Impl::finishRound(World& world, Group& group, std::uint64_t index) {
 }
 
 void Hub::Impl::resume(World& world) {
+  const auto waits = [](const auto& item) {
+    return !item.second->asking.empty() || item.second->ledger.openRounds() > 0;
+  };
+  // Otherwise nothing waits, and the standing takes long to compute.
+  if (!claims_ && std::none_of(world.groups.begin(), world.groups.end(), waits)) return;
   const Standing now = standing(world);
   if (now == Standing::unknown || !world.complete) return;
   if (std::exchange(claims_, false)) {
@@ -190,6 +194,7 @@ void Hub::Impl::lookAtProbes() {
       if (found == world.probes.end()) continue;
       Probe& probe = found->second;
       asking += probe.dial ? 1 : 0;
+      bool dead = false;
       try {
         if (!probe.dial) {
           if (Clock::now() < probe.next || asking >= kProbesAtOnce) continue;
@@ -203,12 +208,11 @@ void Hub::Impl::lookAtProbes() {
           ++asking;
         }
         if (!probe.dial->poll()) continue;
-        probe.dial.reset();
-        probed(world, rank, false);
       } catch (const Error& error) {
-        probe.dial.reset();
-        probed(world, rank, error.code() == ErrorCode::peer_dead);
+        dead = error.code() == ErrorCode::peer_dead;
       }
+      probe.dial.reset();
+      probed(world, rank, dead);
     }
     more = more || !world.probes.empty();
   }

@@ -224,7 +224,10 @@ void Hub::Impl::settled(World& world, int rank) {
   loop_->cancel(settle_timer_);
   closeListener();
   base::log(LogLevel::info, "the control plane has moved here");
-  if (!claims_) tellPresence(world);
+  if (!claims_) {
+    ++generation_; // agreements are numbered anew
+    tellPresence(world);
+  }
   resume(world);
   endIfAllGone(world);
 }

@@ -1,10 +1,11 @@
-// Where a process listens for the job's other ranks, should the process of the hub die.
+// The listener of a process that other ranks connect to when the hub's process has died.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 
+#include "base/fork.h"
 #include "net/connection.h"
 #include "net/event_loop.h"
 #include "net/shared_acceptor.h"
@@ -29,6 +30,8 @@ class Standby {
   explicit Standby(const Settings& settings);
 
   const net::SocketAddress& address() const { return acceptor_->address(); }
+  /// A copy from the process that forked this one.
+  bool elsewhere() const { return maker_.elsewhere(); }
   /// Passes the connections that have come and that will come to `taker`. Null: keeps them again.
   /// On the loop thread, as `taker`.
   void give(std::function<void(net::Accepted)> taker);
@@ -41,6 +44,7 @@ class Standby {
     std::map<int, net::Accepted> waiting; ///< by rank
     std::function<void(net::Accepted)> taker;
   };
+  const base::Maker maker_;
   const std::shared_ptr<net::EventLoop> loop_;
   const std::shared_ptr<Peers> peers_;
   std::unique_ptr<net::SharedAcceptor> acceptor_;

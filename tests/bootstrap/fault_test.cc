@@ -244,6 +244,18 @@ TEST_CASE("a launcher that ends hands the control plane over with its whole stat
   }
 }
 
+// Proves: a hub that does not have all ranks yet does not take the missing ones for unreachable.
+TEST_CASE("two of eight ranks exchange while the other ranks are slow to follow a move") {
+  Job job(Host::launcher, 8, "pair", kRare);
+  job.startAll();
+  for (int rank = 3; rank < 8; ++rank) job.at(rank).signal(SIGSTOP);
+  job.endLaunch();
+  for (const int rank : {1, 2}) job.at(rank).tell("go");
+  CHECK(job.at(1).line(300ms) == "");
+  for (int rank = 3; rank < 8; ++rank) job.at(rank).signal(SIGCONT);
+  for (const int rank : {1, 2}) CHECK(job.at(rank).line() == "done");
+}
+
 TEST_CASE("the control plane moves on as often as its host ends") {
   Job job(Host::launcher, 5, "quit", kOften);
   job.startAll();
