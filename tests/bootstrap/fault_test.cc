@@ -256,6 +256,23 @@ TEST_CASE("two of eight ranks exchange while the other ranks are slow to follow 
   for (const int rank : {1, 2}) CHECK(job.at(rank).line() == "done");
 }
 
+// Proves: messages of one agreement cannot reach a communicator of another.
+TEST_CASE("agreements before and after a move give communicators with different ids") {
+  constexpr int kSize = 3;
+  Job job(Host::launcher, kSize, "agree", kRare);
+  job.startAll();
+  const auto agreed = [&] {
+    for (int rank = 0; rank < kSize; ++rank) job.at(rank).tell("go");
+    const std::string first = job.at(0).line();
+    for (int rank = 1; rank < kSize; ++rank) CHECK(job.at(rank).line() == first);
+    CHECK(startsWith(first, "agreed"));
+    return first;
+  };
+  const std::string before = agreed();
+  job.endLaunch();
+  CHECK(agreed() != before);
+}
+
 TEST_CASE("the control plane moves on as often as its host ends") {
   Job job(Host::launcher, 5, "quit", kOften);
   job.startAll();

@@ -6,6 +6,8 @@
 //                                     and "done"
 //     program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
 //     program_bootstrap_member pair     as wait, but ranks 1 and 2 then exchange without the others
+//     program_bootstrap_member agree    "ready", then "agreed ID" after each line on stdin: the id of
+//                                     a new communicator of the ranks that live
 //     program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
 //     program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
 //                                                                         another one when its
@@ -23,6 +25,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bootstrap/session.h"
 
@@ -86,6 +89,18 @@ void wait(const std::string& scenario) {
   say("nothing happened");
 }
 
+void agree() {
+  const auto session =
+      bootstrap::Session::open(Rendezvous::environment(), Options::fromEnvironment());
+  session->allGather({}, 30s);
+  say("ready");
+  std::vector<std::unique_ptr<bootstrap::Session>> children;
+  while (lineOnStdin(60s)) {
+    children.push_back(session->survivors(30s));
+    say("agreed " + std::to_string(children.back()->communicator()));
+  }
+}
+
 void once() {
   const Options options = Options::fromEnvironment();
   for (int round = 0; round < 2; ++round) {
@@ -125,6 +140,7 @@ int main(int argc, char** argv) {
     if (scenario == "wait" || scenario == "quit" || scenario == "vanish" || scenario == "fork" ||
         scenario == "pair")
       wait(scenario);
+    else if (scenario == "agree") agree();
     else if (scenario == "once") once();
     else if (scenario == "host") host();
     else return 2;
