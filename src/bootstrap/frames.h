@@ -216,12 +216,14 @@ struct Present {
 
 struct Standbys {
   bool fresh = true;                                              ///< forget what was sent before
+  bool heirs = true;                                              ///< they may take the hub over
   std::vector<std::pair<std::int32_t, net::SocketAddress>> ranks; ///< of the job
 
   void write(base::Writer& out) const;
   static Standbys read(base::Reader& in);
   /// Cut so that each part fits in a frame; at least one part.
-  static std::vector<Standbys> parts(const std::map<int, net::SocketAddress>& ranks);
+  static std::vector<Standbys> parts(bool fresh, bool heirs,
+                                     const std::map<int, net::SocketAddress>& ranks);
 };
 
 struct Agree {

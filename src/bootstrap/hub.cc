@@ -123,10 +123,11 @@ World& Hub::Impl::makeWorld(int size) {
 
 std::optional<frames::Refused> Hub::Impl::tooLate(const net::Hello& hello) const {
   const auto found = worlds_.find(hello.size);
-  const bool late = settings_.succession && found != worlds_.end() && found->second.complete &&
-                    !found->second.members.contains(hello.rank) &&
-                    !found->second.gone.contains(hello.rank);
-  if (!late) return std::nullopt;
+  if (!settings_.succession || found == worlds_.end()) return std::nullopt;
+  const World& world = found->second;
+  const auto member = world.members.find(hello.rank);
+  const bool here = member != world.members.end() && !member->second->gone;
+  if (here || !world.complete || world.gone.contains(hello.rank)) return std::nullopt;
   return frames::Refused{"the other ranks replaced the control plane's host before this rank "
                          "reached the new one",
                          ErrorCode::unresponsive, welcome_.host};

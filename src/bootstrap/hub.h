@@ -28,12 +28,13 @@ class Hub {
   /// How a hub takes over a job whose hub ended.
   struct Succession {
     int host = -1;                ///< the rank whose process runs the new hub
-    std::vector<bool> expected;   ///< by rank: those that are still there
+    std::vector<bool> expected;   ///< by rank: those that connect to the new hub
+    std::vector<bool> present;    ///< by rank: those that have not ended for certain
     std::uint64_t generation = 0; ///< of the old hub
     /// Not null: the old hub died, and the ranks connect here. Then the new hub also finds out who
     /// else died, and serves only a majority.
     std::shared_ptr<Standby> standby = {};
-    std::map<int, net::SocketAddress> standbys = {}; ///< of the expected ranks
+    std::map<int, net::SocketAddress> standbys = {}; ///< of the present ranks
   };
   struct Settings {
     net::SocketAddress address; ///< port 0: any port

@@ -19,7 +19,7 @@ namespace {
 
 using base::Clock;
 
-/// So many of the lowest ranks may die at once, and another one still takes the hub over.
+/// If fewer than so many ranks die at once, another one takes the hub over.
 constexpr std::size_t kHeirs = 8;
 /// How long the question to a rank's listener may take.
 constexpr std::chrono::milliseconds kProbeLimit{1000};
@@ -82,6 +82,7 @@ void Hub::Impl::finishRound(World& world, Group& group, std::uint64_t index) {
   if (now == Standing::unknown) return;
   if (now == Standing::minority)
     return failGroup(world, group, inGroup(minorityFailure(world), group));
+  if (world.changed) tellPresence(world); // before the ranks go on
   group.ledger.forgetRound(index);
   group.young = false;
   if (round->split) makeChildren(world, group, index, round->blobs);
@@ -128,22 +129,26 @@ void Hub::Impl::tellPresence(World& world) {
   frames::Present present{generation_, welcome_.host, {}};
   for (int rank = 0; rank < world.size; ++rank) present.ranks.push_back(!world.gone.contains(rank));
   toAll(world, *world.root, Type::present, present);
-  std::map<int, net::SocketAddress> all, first;
+  std::map<int, net::SocketAddress> others, first;
   for (const auto& [rank, address] : world.standbys) {
-    if (world.gone.contains(rank)) continue;
-    all[rank] = address;
     const auto member = world.members.find(rank);
-    if (first.size() < kHeirs && member != world.members.end() && answers(*member->second))
-      first[rank] = address;
+    const bool here = member != world.members.end() && answers(*member->second);
+    if (!world.gone.contains(rank)) (here ? first : others)[rank] = address;
   }
-  std::set<int> heirs;
-  for (const auto& [rank, address] : first) heirs.insert(rank);
+  const std::set<int> heirs = chooseHeirs(first, kHeirs);
   if (heirs == world.heirs) return;
   world.heirs = heirs;
+  for (auto next = first.begin(); next != first.end();) {
+    const auto item = next++;
+    if (!heirs.contains(item->first)) others.insert(first.extract(item));
+  }
   for (const auto& [rank, member] : world.members) {
     if (!member->reachable()) continue;
+    for (const auto& part : frames::Standbys::parts(true, true, first))
+      member->link->send(Type::standbys, part);
+    if (!heirs.contains(rank)) continue;
     // One that takes over has to find out which ranks live.
-    for (const auto& part : frames::Standbys::parts(heirs.contains(rank) ? all : first))
+    for (const auto& part : frames::Standbys::parts(false, false, others))
       member->link->send(Type::standbys, part);
   }
 }
@@ -264,6 +269,7 @@ void Hub::Impl::decide(World& world, Group& group) {
     answer.made.stay.push_back(counts && wants);
     if (counts && wants) staying.push_back(rank);
   }
+  if (world.changed && now == Standing::majority) tellPresence(world); // before the ranks go on
   answer.made.communicator = group.id;
   answer.made.child = agreedId(group.id, generation_, ++agreements_);
   if (now == Standing::minority) answer.failure = inGroup(minorityFailure(world), group);

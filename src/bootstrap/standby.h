@@ -1,9 +1,11 @@
 // The listener of a process that other ranks connect to when the hub's process has died.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "base/fork.h"
 #include "net/connection.h"
@@ -11,6 +13,10 @@
 #include "net/shared_acceptor.h"
 
 namespace rondo::bootstrap {
+
+/// The ranks that may take the hub over, of those that listen. One of each machine comes first, and
+/// lower ranks before higher ones.
+std::set<int> chooseHeirs(const std::map<int, net::SocketAddress>& listeners, std::size_t most);
 
 /// Keeps the connections of ranks that expect a hub here until this process has one. It listens as
 /// long as the process has a rank in the job: an address that refuses connections proves that the

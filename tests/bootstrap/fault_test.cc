@@ -256,6 +256,20 @@ TEST_CASE("two of eight ranks exchange while the other ranks are slow to follow 
   for (const int rank : {1, 2}) CHECK(job.at(rank).line() == "done");
 }
 
+// Proves: ranks that are slow to follow a move are not taken for dead.
+TEST_CASE("two of five ranks do not go on alone after a move that the others missed") {
+  Job job(Host::launcher, 5, "agree", kRare);
+  job.startAll();
+  for (const int rank : {2, 3, 4}) job.at(rank).signal(SIGSTOP);
+  job.endLaunch();
+  for (const int rank : {0, 1}) job.at(rank).tell("go");
+  for (const int rank : {0, 1}) {
+    const std::string line = job.at(rank).line();
+    INFO("rank " << rank << " says: " << line);
+    CHECK(startsWith(line, "error unresponsive"));
+  }
+}
+
 // Proves: messages of one agreement cannot reach a communicator of another.
 TEST_CASE("agreements before and after a move give communicators with different ids") {
   constexpr int kSize = 3;

@@ -125,6 +125,7 @@ TEST_CASE("a rank that was stopped while the host was replaced is told so") {
   Job job(Job::withoutLauncher(kRanks, environment("tcp"), "recovering agree"), kRanks);
   REQUIRE(job.ready());
   REQUIRE(::kill(job.pids[4], SIGSTOP) == 0);
+  std::this_thread::sleep_for(200ms); // a signal stops one thread after the other
   unsigned long left = 0b01111;
   killAndRecover(job, left, {0});
   REQUIRE(::kill(job.pids[4], SIGCONT) == 0);

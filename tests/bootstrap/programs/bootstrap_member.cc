@@ -5,7 +5,7 @@
 //                                                                         stdin, one more exchange
 //                                     and "done"
 //     program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
-//     program_bootstrap_member pair     as wait, but ranks 1 and 2 then exchange without the others
+//     program_bootstrap_member pair     as wait, but only ranks 1 and 2 exchange
 //     program_bootstrap_member agree    "ready", then "agreed ID" after each line on stdin: the id of
 //                                     a new communicator of the ranks that live
 //     program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
