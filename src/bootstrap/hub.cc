@@ -128,9 +128,10 @@ std::optional<frames::Refused> Hub::Impl::tooLate(const net::Hello& hello) const
   const auto member = world.members.find(hello.rank);
   const bool here = member != world.members.end() && !member->second->gone;
   if (here || !world.complete || world.gone.contains(hello.rank)) return std::nullopt;
-  return frames::Refused{"the other ranks replaced the control plane's host before this rank "
-                         "reached the new one",
-                         ErrorCode::unresponsive, welcome_.host};
+  return frames::Refused{
+      "the other ranks replaced the control plane's host before this rank "
+      "reached the new one",
+      ErrorCode::unresponsive, welcome_.host};
 }
 
 std::string Hub::Impl::whyRefused(const net::Hello& hello) {

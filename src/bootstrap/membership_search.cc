@@ -3,7 +3,8 @@
 // That is the lowest heir that may be alive; the last hub chose the heirs. Each rank tries them in
 // order: one whose listener refuses the connection has ended, and one that does not answer is
 // passed over. An heir that finds no living heir below it hosts the hub. An heir that answers may
-// not have noticed the death yet; it is waited for. The search ends when a hub says that it has the majority, or that it has not.
+// not have noticed the death yet; it is waited for. The search ends when a hub says that it has the
+// majority, or that it has not.
 #include <algorithm>
 #include <utility>
 
@@ -112,8 +113,8 @@ void Membership::hostHub() {
   hub.secret = settings_.secret;
   hub.job = job_;
   hub.size = settings_.size;
-  hub.succession = Hub::Succession{search_->candidate, present_, present_,
-                                   generation_,        standby_, standbys_};
+  hub.succession =
+      Hub::Succession{search_->candidate, present_, present_, generation_, standby_, standbys_};
   try {
     ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {

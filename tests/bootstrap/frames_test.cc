@@ -379,10 +379,8 @@ TEST_CASE("ids of communicators do not collide") {
 TEST_CASE("the ranks that may take the hub over are on as many machines as possible") {
   std::map<int, net::SocketAddress> listeners;
   for (int rank = 0; rank < 12; ++rank)
-    listeners[rank] =
-        net::SocketAddress::parse("192.0.2." + std::to_string(1 + rank / 4) + ":" +
-                                      std::to_string(1000 + rank),
-                                  "");
+    listeners[rank] = net::SocketAddress::parse(
+        "192.0.2." + std::to_string(1 + rank / 4) + ":" + std::to_string(1000 + rank), "");
   CHECK(chooseHeirs(listeners, 2) == std::set<int>{0, 4});
   CHECK(chooseHeirs(listeners, 3) == std::set<int>{0, 4, 8});
   CHECK(chooseHeirs(listeners, 6) == std::set<int>{0, 1, 2, 3, 4, 8});

@@ -6,8 +6,8 @@
 //                                     and "done"
 //     program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
 //     program_bootstrap_member pair     as wait, but only ranks 1 and 2 exchange
-//     program_bootstrap_member agree    "ready", then "agreed ID" after each line on stdin: the id of
-//                                     a new communicator of the ranks that live
+//     program_bootstrap_member agree    "ready", then after each line "agreed ID": the id of a new
+//                                     communicator of the ranks that live
 //     program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
 //     program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
 //                                                                         another one when its
