@@ -134,9 +134,10 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Collective over the ranks that are not in `excluded`. Returns a communicator of these ranks,
   /// in the same order. The excluded ranks take no part and may be dead. It works after this
   /// communicator has failed, also if the process that hosts the control plane died: another rank
-  /// then takes it over. Waits at most Options::init_timeout. Throws Error(invalid_argument) if
-  /// `excluded` has a number that is not a rank, or has this rank; Error(timeout) if ranks exclude
-  /// different ranks; Error(peer_dead) if a rank that is not excluded dies meanwhile.
+  /// then takes it over. Each step waits at most Options::init_timeout. Throws
+  /// Error(invalid_argument) if `excluded` has a number that is not a rank, or has this rank;
+  /// Error(timeout) if ranks exclude different ranks; Error(peer_dead) if a rank that is not
+  /// excluded dies meanwhile.
   ///
   /// Error(unresponsive) if this rank sees too few of the others. Of the ranks of the job that have
   /// not ended, a communicator can be made only where more than half see each other, or half of

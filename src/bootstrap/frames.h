@@ -216,12 +216,14 @@ struct Present {
 
 struct Standbys {
   bool fresh = true;                                              ///< forget what was sent before
+  bool heirs = true;                                              ///< they may take the hub over
   std::vector<std::pair<std::int32_t, net::SocketAddress>> ranks; ///< of the job
 
   void write(base::Writer& out) const;
   static Standbys read(base::Reader& in);
   /// Cut so that each part fits in a frame; at least one part.
-  static std::vector<Standbys> parts(const std::map<int, net::SocketAddress>& ranks);
+  static std::vector<Standbys> parts(bool fresh, bool heirs,
+                                     const std::map<int, net::SocketAddress>& ranks);
 };
 
 struct Agree {
@@ -243,7 +245,7 @@ struct Roster {
   std::uint64_t communicator = 0;
   std::uint32_t size = 0, first = 0;
   std::vector<std::int32_t> ranks; ///< ranks of the job, from the communicator's rank `first` on
-  bool young = false; ///< made by shrink(), and not yet known to be wanted by all its ranks
+  bool young = false; ///< made by shrink(); not all of its ranks are known to have made it
 
   void write(base::Writer& out) const;
   static Roster read(base::Reader& in);

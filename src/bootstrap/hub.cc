@@ -89,7 +89,7 @@ void Hub::Impl::accept(net::Accepted peer) {
     ++rejected_;
     base::log(LogLevel::warn, "a rank was refused: ", wrong);
     auto link = Link::open(loop_, std::move(peer.fd), peer.session_key, Link::Side::hub, {});
-    link->send(Type::refused, frames::Refused{wrong});
+    link->send(Type::refused, tooLate(peer.hello).value_or(frames::Refused{wrong}));
     link->close();
     return;
   }
@@ -119,6 +119,19 @@ World& Hub::Impl::makeWorld(int size) {
   world.root = std::make_shared<Group>(worldId(settings_.job, size), std::move(all));
   world.groups[world.root->id] = world.root;
   return world;
+}
+
+std::optional<frames::Refused> Hub::Impl::tooLate(const net::Hello& hello) const {
+  const auto found = worlds_.find(hello.size);
+  if (!settings_.succession || found == worlds_.end()) return std::nullopt;
+  const World& world = found->second;
+  const auto member = world.members.find(hello.rank);
+  const bool here = member != world.members.end() && !member->second->gone;
+  if (here || !world.complete || world.gone.contains(hello.rank)) return std::nullopt;
+  return frames::Refused{
+      "the other ranks replaced the control plane's host before this rank "
+      "reached the new one",
+      ErrorCode::unresponsive, welcome_.host};
 }
 
 std::string Hub::Impl::whyRefused(const net::Hello& hello) {

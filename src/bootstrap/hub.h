@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/fork.h"
 #include "net/connection.h"
 
 namespace rondo::bootstrap {
@@ -27,12 +28,13 @@ class Hub {
   /// How a hub takes over a job whose hub ended.
   struct Succession {
     int host = -1;                ///< the rank whose process runs the new hub
-    std::vector<bool> expected;   ///< by rank: those that are still there
+    std::vector<bool> expected;   ///< by rank: those that connect to the new hub
+    std::vector<bool> present;    ///< by rank: those that have not ended for certain
     std::uint64_t generation = 0; ///< of the old hub
     /// Not null: the old hub died, and the ranks connect here. Then the new hub also finds out who
     /// else died, and serves only a majority.
     std::shared_ptr<Standby> standby = {};
-    std::map<int, net::SocketAddress> standbys = {}; ///< of the expected ranks
+    std::map<int, net::SocketAddress> standbys = {}; ///< of the present ranks
   };
   struct Settings {
     net::SocketAddress address; ///< port 0: any port
@@ -63,11 +65,14 @@ class Hub {
   /// The process of a rank has ended. The hub handles what the rank had sent and then treats its
   /// connection as broken. Any thread.
   void ended(int rank);
+  /// A copy from the process that forked this one.
+  bool elsewhere() const { return maker_.elsewhere(); }
   /// Connections that were refused: strangers and wrong ranks.
   std::uint64_t rejected() const;
 
  private:
   class Impl;
+  const base::Maker maker_;
   std::shared_ptr<Impl> impl_;
   net::SocketAddress address_;
 };

@@ -300,7 +300,7 @@ void Hub::Impl::tick() {
       member->link->send(Type::beat, frames::Beat{beats_});
       judge(world, *member, late, now);
     }
-    if (world.changed) tellPresence(world);
+    if (world.changed && !claims_) tellPresence(world);
     decideAll(world);
   }
   scheduleTick();

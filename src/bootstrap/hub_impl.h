@@ -52,6 +52,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::uint64_t acceptorRejected() const;
   void closeListener();
   void accept(net::Accepted peer);
+  /// Why this rank came too late, if a hub that took over does not know it.
+  std::optional<frames::Refused> tooLate(const net::Hello& hello) const;
   /// Empty: the rank may join.
   std::string whyRefused(const net::Hello& hello);
   World& makeWorld(int size);

@@ -19,7 +19,7 @@ namespace {
 
 using base::Clock;
 
-/// So many of the lowest ranks may die at once, and another one still takes the hub over.
+/// If fewer than so many ranks die at once, another one takes the hub over.
 constexpr std::size_t kHeirs = 8;
 /// How long the question to a rank's listener may take.
 constexpr std::chrono::milliseconds kProbeLimit{1000};
@@ -47,7 +47,7 @@ std::vector<int> Hub::Impl::unseen(const World& world) const {
 
 Hub::Impl::Standing Hub::Impl::standing(const World& world) const {
   if (!world.complete) return Standing::majority;
-  if (!world.probes.empty() || (claims_ && !world.awaited.empty())) return Standing::unknown;
+  if (!world.probes.empty() || !world.awaited.empty()) return Standing::unknown;
   const std::vector<int> missing = unseen(world);
   if (missing.empty()) return Standing::majority;
   const std::size_t all = static_cast<std::size_t>(world.size) - world.gone.size();
@@ -62,12 +62,10 @@ Failure Hub::Impl::minorityFailure(const World& world) const {
   const std::vector<int> missing = unseen(world);
   const std::size_t all = static_cast<std::size_t>(world.size) - world.gone.size();
   return {ErrorCode::unresponsive,
-          rankList(missing) +
-              " of the job cannot be reached from here and may go on elsewhere: of " +
-              std::to_string(all) + " ranks that have not ended, " +
-              std::to_string(all - missing.size()) +
-              " are here. A job continues only where more than half of them are, or half with the "
-              "lowest rank",
+          "this side of the network has only " + std::to_string(all - missing.size()) +
+              " of the job's " + std::to_string(all) + " living ranks; " + rankList(missing) +
+              " of the job cannot be reached and may go on without it. A job continues only with "
+              "more than half of its living ranks, or with half including the lowest",
           missing.empty() ? -1 : missing.front()};
 }
 
@@ -79,10 +77,12 @@ Failure Hub::Impl::inGroup(Failure failure, const Group& group) {
 
 void Hub::Impl::finishRound(World& world, Group& group, std::uint64_t index) {
   const std::shared_ptr<Round> round = group.ledger.round(index);
+  if (!round->complete()) return;
   const Standing now = standing(world);
-  if (!round->complete() || now == Standing::unknown) return;
+  if (now == Standing::unknown) return;
   if (now == Standing::minority)
     return failGroup(world, group, inGroup(minorityFailure(world), group));
+  if (world.changed) tellPresence(world); // before the ranks go on
   group.ledger.forgetRound(index);
   group.young = false;
   if (round->split) makeChildren(world, group, index, round->blobs);
@@ -92,6 +92,11 @@ void Hub::Impl::finishRound(World& world, Group& group, std::uint64_t index) {
 }
 
 void Hub::Impl::resume(World& world) {
+  const auto waits = [](const auto& item) {
+    return !item.second->asking.empty() || item.second->ledger.openRounds() > 0;
+  };
+  // Otherwise nothing waits, and the standing takes long to compute.
+  if (!claims_ && std::none_of(world.groups.begin(), world.groups.end(), waits)) return;
   const Standing now = standing(world);
   if (now == Standing::unknown || !world.complete) return;
   if (std::exchange(claims_, false)) {
@@ -124,22 +129,26 @@ void Hub::Impl::tellPresence(World& world) {
   frames::Present present{generation_, welcome_.host, {}};
   for (int rank = 0; rank < world.size; ++rank) present.ranks.push_back(!world.gone.contains(rank));
   toAll(world, *world.root, Type::present, present);
-  std::map<int, net::SocketAddress> all, first;
+  std::map<int, net::SocketAddress> others, first;
   for (const auto& [rank, address] : world.standbys) {
-    if (world.gone.contains(rank)) continue;
-    all[rank] = address;
     const auto member = world.members.find(rank);
-    if (first.size() < kHeirs && member != world.members.end() && answers(*member->second))
-      first[rank] = address;
+    const bool here = member != world.members.end() && answers(*member->second);
+    if (!world.gone.contains(rank)) (here ? first : others)[rank] = address;
   }
-  std::set<int> heirs;
-  for (const auto& [rank, address] : first) heirs.insert(rank);
+  const std::set<int> heirs = chooseHeirs(first, kHeirs);
   if (heirs == world.heirs) return;
   world.heirs = heirs;
+  for (auto next = first.begin(); next != first.end();) {
+    const auto item = next++;
+    if (!heirs.contains(item->first)) others.insert(first.extract(item));
+  }
   for (const auto& [rank, member] : world.members) {
     if (!member->reachable()) continue;
+    for (const auto& part : frames::Standbys::parts(true, true, first))
+      member->link->send(Type::standbys, part);
+    if (!heirs.contains(rank)) continue;
     // One that takes over has to find out which ranks live.
-    for (const auto& part : frames::Standbys::parts(heirs.contains(rank) ? all : first))
+    for (const auto& part : frames::Standbys::parts(false, false, others))
       member->link->send(Type::standbys, part);
   }
 }
@@ -190,6 +199,7 @@ void Hub::Impl::lookAtProbes() {
       if (found == world.probes.end()) continue;
       Probe& probe = found->second;
       asking += probe.dial ? 1 : 0;
+      bool dead = false;
       try {
         if (!probe.dial) {
           if (Clock::now() < probe.next || asking >= kProbesAtOnce) continue;
@@ -203,12 +213,11 @@ void Hub::Impl::lookAtProbes() {
           ++asking;
         }
         if (!probe.dial->poll()) continue;
-        probe.dial.reset();
-        probed(world, rank, false);
       } catch (const Error& error) {
-        probe.dial.reset();
-        probed(world, rank, error.code() == ErrorCode::peer_dead);
+        dead = error.code() == ErrorCode::peer_dead;
       }
+      probe.dial.reset();
+      probed(world, rank, dead);
     }
     more = more || !world.probes.empty();
   }
@@ -260,6 +269,7 @@ void Hub::Impl::decide(World& world, Group& group) {
     answer.made.stay.push_back(counts && wants);
     if (counts && wants) staying.push_back(rank);
   }
+  if (world.changed && now == Standing::majority) tellPresence(world); // before the ranks go on
   answer.made.communicator = group.id;
   answer.made.child = agreedId(group.id, generation_, ++agreements_);
   if (now == Standing::minority) answer.failure = inGroup(minorityFailure(world), group);

@@ -103,6 +103,7 @@ void Hub::Impl::handOverEnds(bool moved) {
 void Hub::Impl::offer(int after) {
   for (auto& [size, world] : worlds_) {
     if (!world.complete) continue;
+    if (world.changed) tellPresence(world); // the heir passes it on
     frames::Succeed offer;
     for (int rank = 0; rank < size; ++rank) {
       const auto member = world.members.find(rank);
@@ -142,25 +143,28 @@ void Hub::Impl::takeOver(const Succession& from) {
   generation_ = from.generation;
   claims_ = from.standby != nullptr;
   world.standbys = from.standbys;
+  std::vector<int> asked; // when the lists are complete, because an answer may come at once
   for (int rank = 0; rank < settings_.size; ++rank) {
-    if (from.expected[static_cast<std::size_t>(rank)]) {
-      world.awaited.insert(rank);
-      if (claims_) probe(world, rank);
-    } else {
-      world.root->ledger.leave(rank);
-      world.gone.insert(rank);
-    }
+    const bool expected = from.expected[static_cast<std::size_t>(rank)];
+    const bool present = from.present[static_cast<std::size_t>(rank)];
+    if (expected) world.awaited.insert(rank);
+    else world.root->ledger.leave(rank);
+    if (!present) world.gone.insert(rank);
+    else if (claims_ || !expected) asked.push_back(rank);
   }
+  for (const int rank : asked) probe(world, rank);
   settle_timer_ = loop_->after(kSettleLimit, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || self->stopped_) return;
     World& in = self->worlds_.at(self->settings_.size);
     for (const int rank : std::set<int>(in.awaited)) {
+      if (!in.awaited.contains(rank)) continue; // a probe has just settled it
       base::log(LogLevel::info, "rank ", rank, " did not connect to the new control plane");
       self->failRank(in, rank, deathOf(), true);
       self->dropProbe(in, rank);
-      if (!self->claims_) in.gone.insert(rank); // it was there when the old hub ended
-      self->settled(in, rank);
+      const bool claims = self->claims_; // then it has been asked already
+      if (!claims) self->probe(in, rank);
+      if (in.awaited.contains(rank)) self->settled(in, rank);
     }
   });
 }
@@ -224,7 +228,10 @@ void Hub::Impl::settled(World& world, int rank) {
   loop_->cancel(settle_timer_);
   closeListener();
   base::log(LogLevel::info, "the control plane has moved here");
-  if (!claims_) tellPresence(world);
+  if (!claims_) {
+    ++generation_; // agreements are numbered anew
+    tellPresence(world);
+  }
   resume(world);
   endIfAllGone(world);
 }

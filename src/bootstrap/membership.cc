@@ -103,8 +103,11 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
       self->bind_ =
           net::chooseAddress({settings.socket_interface, settings.socket_family, settings.hub});
     self->bind_.port = 0;
-    self->standby_ = ProcessJobs::ofProcess().standby(
-        {self->bind_, settings.secret, settings.job, settings.size});
+    // Without a secret the hub is on loopback, and only there may a rank listen.
+    net::SocketAddress listen = settings.secret.present ? self->bind_ : net::localAddress(fd.get());
+    listen.port = 0;
+    self->standby_ =
+        ProcessJobs::ofProcess().standby({listen, settings.secret, settings.job, settings.size});
     self->loop_->call([&] { self->connect(std::move(fd), dialing.sessionKey()); });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::system) throw;

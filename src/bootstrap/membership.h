@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -156,7 +157,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::unique_ptr<net::Dial> dial_; ///< connects to the new hub
   net::EventLoop::Id move_timer_ = 0;
   std::shared_ptr<Standby> standby_;
-  std::map<int, net::SocketAddress> standbys_; ///< of the ranks that may take the hub over
+  std::map<int, net::SocketAddress> standbys_; ///< where ranks listen: the heirs; on an heir all
+  std::set<int> heirs_;                        ///< ranks that may take the hub over
   std::vector<bool> present_;                  ///< by rank of the job: whether it may be alive
   std::uint64_t generation_ = 0;               ///< of the hub
   std::shared_ptr<Search> search_;             ///< looks for the next hub

@@ -22,14 +22,16 @@ constexpr std::chrono::milliseconds kLook{1};
 void Membership::succeed(const frames::Succeed& offer) {
   frames::Succeeded answer;
   try {
-    if (offer.expected.size() != static_cast<std::size_t>(settings_.size))
+    const auto size = static_cast<std::size_t>(settings_.size);
+    if (offer.expected.size() != size || present_.size() != size)
       throw Error(ErrorCode::transport, "an offer for another number of ranks");
     Hub::Settings hub;
     hub.address = bind_;
     hub.secret = secret_;
     hub.job = job_;
     hub.size = settings_.size;
-    hub.succession = Hub::Succession{settings_.rank, offer.expected};
+    hub.succession =
+        Hub::Succession{settings_.rank, offer.expected, present_, generation_, nullptr, standbys_};
     answer.address = ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {
     base::log(LogLevel::info, "the control plane cannot move here: ", error.what());

@@ -1,9 +1,10 @@
 // The member's part when the hub's process dies: looks for the rank that takes the hub over.
 //
-// That is the lowest rank that may be alive. Each rank tries the ranks in this order: one whose
-// listener refuses the connection has ended, and one that does not answer is passed over. A rank
-// that gets to itself hosts the hub. A rank that answers may not have noticed the death yet; it is
-// waited for. The search ends when a hub says that it has the majority, or that it has not.
+// That is the lowest heir that may be alive; the last hub chose the heirs. Each rank tries them in
+// order: one whose listener refuses the connection has ended, and one that does not answer is
+// passed over. An heir that finds no living heir below it hosts the hub. An heir that answers may
+// not have noticed the death yet; it is waited for. The search ends when a hub says that it has the
+// majority, or that it has not.
 #include <algorithm>
 #include <utility>
 
@@ -69,8 +70,9 @@ void Membership::tryNext() {
     return rank != host_ && present_.at(static_cast<std::size_t>(rank)) &&
            std::find(passed.begin(), passed.end(), rank) == passed.end();
   };
-  for (const auto& [rank, address] : standbys_) {
+  for (const int rank : heirs_) {
     if (!mayHost(rank)) continue;
+    const net::SocketAddress& address = standbys_.at(rank);
     if (std::exchange(search_->candidate, rank) != rank) awaitCandidate();
     hosts_hub_ = address == standby_->address();
     if (hosts_hub_) hostHub();
@@ -111,7 +113,8 @@ void Membership::hostHub() {
   hub.secret = settings_.secret;
   hub.job = job_;
   hub.size = settings_.size;
-  hub.succession = Hub::Succession{search_->candidate, present_, generation_, standby_, standbys_};
+  hub.succession =
+      Hub::Succession{search_->candidate, present_, present_, generation_, standby_, standbys_};
   try {
     ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {
@@ -154,11 +157,15 @@ void Membership::present(const frames::Present& news) {
 }
 
 void Membership::standbys(const frames::Standbys& part) {
-  if (part.fresh) standbys_.clear();
+  if (part.fresh) {
+    standbys_.clear();
+    heirs_.clear();
+  }
   for (const auto& [rank, address] : part.ranks) {
     if (rank < 0 || rank >= settings_.size)
       throw Error(ErrorCode::transport, "the address of a rank that is not in the job");
     standbys_[rank] = address;
+    if (part.heirs) heirs_.insert(rank);
   }
 }
 

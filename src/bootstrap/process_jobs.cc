@@ -39,9 +39,10 @@ net::SocketAddress ProcessJobs::host(const Hub::Settings& settings) {
   if (process_ends) throw Error(ErrorCode::system, "the process is ending");
   if (const auto hub = find(settings.job)) return hub->address();
   const auto hub = std::make_shared<Hub>(settings, [this, job = settings.job] { dismiss(job); });
+  std::shared_ptr<Hub> copy; // destroyed after the lock is released
   const base::NoFork whole;
   std::lock_guard lock(mutex_);
-  hubs_[settings.job] = hub;
+  copy = std::exchange(hubs_[settings.job], hub);
   return hub->address();
 }
 
@@ -50,7 +51,7 @@ std::shared_ptr<Hub> ProcessJobs::find(std::uint64_t job) const {
   const base::NoFork whole;
   std::lock_guard lock(mutex_);
   const auto found = hubs_.find(job);
-  return found == hubs_.end() ? nullptr : found->second;
+  return found == hubs_.end() || found->second->elsewhere() ? nullptr : found->second;
 }
 
 std::optional<net::SocketAddress> ProcessJobs::hubOf(std::uint64_t job) const {
@@ -66,7 +67,7 @@ std::shared_ptr<Standby> ProcessJobs::standby(const Standby::Settings& settings)
       const std::lock_guard lock(mutex_);
       std::erase_if(standbys_, [](const auto& item) { return item.second.expired(); });
       auto& known = standbys_[settings.job];
-      if (auto standby = known.lock()) return standby;
+      if (auto standby = known.lock(); standby && !standby->elsewhere()) return standby;
       known = made;
       if (made) return made;
     }

@@ -58,7 +58,8 @@ class ProcessJobs {
     bool opening = false;
   };
 
-  /// Null also when the process is ending, since a program's statics may outlive this table.
+  /// Null also for a copy from the process that forked this one, and when the process is ending,
+  /// since a program's statics may outlive this table.
   std::shared_ptr<Hub> find(std::uint64_t job) const;
 
   mutable std::mutex mutex_;

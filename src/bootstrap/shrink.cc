@@ -76,12 +76,17 @@ std::shared_ptr<RemoteCommunicator> Membership::agree(RemoteCommunicator& commun
 void Membership::agreed(const frames::Agreed& answer) {
   std::lock_guard lock(mutex_);
   const auto found = communicators_.find(answer.made.communicator);
-  if (found == communicators_.end() || !found->second->asking) return;
+  if (found == communicators_.end()) return;
   RemoteCommunicator& parent = *found->second;
   const auto& stay = answer.made.stay;
   if (stay.size() != parent.members.size())
     throw Error(ErrorCode::transport, "an agreement of other ranks");
-  if (!answer.failure && stay[static_cast<std::size_t>(parent.rank)]) {
+  const bool stays = !answer.failure && stay[static_cast<std::size_t>(parent.rank)];
+  if (!parent.asking) { // its shrink() timed out: the others must not wait for it in the child
+    if (stays) link_->send(frames::Type::leave, frames::Leave{{answer.made.child, 0, {}}});
+    return;
+  }
+  if (stays) {
     const auto own = std::count(stay.begin(), stay.begin() + parent.rank, true);
     const auto child = std::make_shared<RemoteCommunicator>(
         answer.made.child, static_cast<int>(own), staying(parent.members, stay));
@@ -103,10 +108,20 @@ void Hub::Impl::shrink(World& world, Member& member, const frames::Shrink& wish)
   if (!first) {
     if (found->second->members != members)
       violation("it named other ranks for an existing communicator");
+    // It may have failed before this rank made it.
+    if (const auto& failure = found->second->ledger.failure())
+      member.link->send(Type::failed, frames::Failed{wish.child, *failure});
     return;
   }
-  found->second = std::make_shared<Group>(wish.child, members);
-  found->second->young = true;
+  const auto child = std::make_shared<Group>(wish.child, members);
+  found->second = child;
+  child->young = true;
+  for (const int rank : members) {
+    if (world.members.contains(rank) || world.awaited.contains(rank)) continue;
+    const int own = child->rank_of[rank]; // it had ended before this hub began
+    failGroup(world, *child, {deathOf().code, hostName(own, -1) + " " + deathOf().text, own});
+    leaveGroup(world, *child, own);
+  }
   failSplitsOfDeadRanks(world);
 }
 

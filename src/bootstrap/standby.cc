@@ -5,6 +5,16 @@
 
 namespace rondo::bootstrap {
 
+std::set<int> chooseHeirs(const std::map<int, net::SocketAddress>& listeners, std::size_t most) {
+  std::set<int> heirs;
+  std::set<decltype(net::SocketAddress::ip)> machines;
+  for (const auto& [rank, address] : listeners)
+    if (heirs.size() < most && machines.insert(address.ip).second) heirs.insert(rank);
+  for (const auto& [rank, address] : listeners)
+    if (heirs.size() < most) heirs.insert(rank);
+  return heirs;
+}
+
 Standby::Standby(const Settings& settings)
     : loop_(net::EventLoop::get()), peers_(std::make_shared<Peers>()) {
   net::SharedAcceptor::Settings listen;

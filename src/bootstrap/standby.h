@@ -1,15 +1,22 @@
-// Where a process listens for the job's other ranks, should the process of the hub die.
+// The listener of a process that other ranks connect to when the hub's process has died.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
+#include "base/fork.h"
 #include "net/connection.h"
 #include "net/event_loop.h"
 #include "net/shared_acceptor.h"
 
 namespace rondo::bootstrap {
+
+/// The ranks that may take the hub over, of those that listen. One of each machine comes first, and
+/// lower ranks before higher ones.
+std::set<int> chooseHeirs(const std::map<int, net::SocketAddress>& listeners, std::size_t most);
 
 /// Keeps the connections of ranks that expect a hub here until this process has one. It listens as
 /// long as the process has a rank in the job: an address that refuses connections proves that the
@@ -29,6 +36,8 @@ class Standby {
   explicit Standby(const Settings& settings);
 
   const net::SocketAddress& address() const { return acceptor_->address(); }
+  /// A copy from the process that forked this one.
+  bool elsewhere() const { return maker_.elsewhere(); }
   /// Passes the connections that have come and that will come to `taker`. Null: keeps them again.
   /// On the loop thread, as `taker`.
   void give(std::function<void(net::Accepted)> taker);
@@ -41,6 +50,7 @@ class Standby {
     std::map<int, net::Accepted> waiting; ///< by rank
     std::function<void(net::Accepted)> taker;
   };
+  const base::Maker maker_;
   const std::shared_ptr<net::EventLoop> loop_;
   const std::shared_ptr<Peers> peers_;
   std::unique_ptr<net::SharedAcceptor> acceptor_;

@@ -8,6 +8,7 @@
 
 #include "bootstrap/hub.h"
 #include "bootstrap/launcher.h"
+#include "net/interfaces.h"
 #include "process.h"
 #include "ranks.h"
 #include "session_cases.h"
@@ -285,6 +286,32 @@ TEST_CASE("ranks started by any launcher's variables join one job") {
         CHECK(rank.end().value_or(-1) == 0);
       }
     }
+}
+
+// Proves: a choice of interfaces, which is for the data, needs no secret while the hub is on
+// loopback.
+TEST_CASE("ranks join on loopback without a secret, whatever interface is named") {
+  std::string outer;
+  for (const auto& item : net::listInterfaces())
+    if (!item.address.loopback() && item.address.family == net::SocketAddress::Family::inet)
+      outer = item.name;
+  if (outer.empty()) {
+    WARN("skipped: this machine has only loopback");
+    return;
+  }
+  for (const char* variable : {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    const std::string address = "127.0.0.1:" + std::to_string(freePort());
+    std::vector<Process> ranks;
+    for (int rank = 0; rank < 2; ++rank)
+      ranks.emplace_back(Process::Settings{RONDO_TEST_PROGRAMS "/program_bootstrap_member",
+                                           {"once"},
+                                           {{"RONDO_RANK", std::to_string(rank)},
+                                            {"RONDO_SIZE", "2"},
+                                            {"RONDO_COMM_ID", address},
+                                            {variable, outer}},
+                                           -1});
+    for (auto& rank : ranks) CHECK(rank.line() == "done");
+  }
 }
 
 TEST_CASE("no rank listens beyond loopback without a secret") {

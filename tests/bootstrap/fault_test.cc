@@ -244,6 +244,49 @@ TEST_CASE("a launcher that ends hands the control plane over with its whole stat
   }
 }
 
+// Proves: a hub that does not have all ranks yet does not take the missing ones for unreachable.
+TEST_CASE("two of eight ranks exchange while the other ranks are slow to follow a move") {
+  Job job(Host::launcher, 8, "pair", kRare);
+  job.startAll();
+  for (int rank = 3; rank < 8; ++rank) job.at(rank).signal(SIGSTOP);
+  job.endLaunch();
+  for (const int rank : {1, 2}) job.at(rank).tell("go");
+  CHECK(job.at(1).line(300ms) == "");
+  for (int rank = 3; rank < 8; ++rank) job.at(rank).signal(SIGCONT);
+  for (const int rank : {1, 2}) CHECK(job.at(rank).line() == "done");
+}
+
+// Proves: ranks that are slow to follow a move are not taken for dead.
+TEST_CASE("two of five ranks do not go on alone after a move that the others missed") {
+  Job job(Host::launcher, 5, "agree", kRare);
+  job.startAll();
+  for (const int rank : {2, 3, 4}) job.at(rank).signal(SIGSTOP);
+  job.endLaunch();
+  for (const int rank : {0, 1}) job.at(rank).tell("go");
+  for (const int rank : {0, 1}) {
+    const std::string line = job.at(rank).line();
+    INFO("rank " << rank << " says: " << line);
+    CHECK(startsWith(line, "error unresponsive"));
+  }
+}
+
+// Proves: messages of one agreement cannot reach a communicator of another.
+TEST_CASE("agreements before and after a move give communicators with different ids") {
+  constexpr int kSize = 3;
+  Job job(Host::launcher, kSize, "agree", kRare);
+  job.startAll();
+  const auto agreed = [&] {
+    for (int rank = 0; rank < kSize; ++rank) job.at(rank).tell("go");
+    const std::string first = job.at(0).line();
+    for (int rank = 1; rank < kSize; ++rank) CHECK(job.at(rank).line() == first);
+    CHECK(startsWith(first, "agreed"));
+    return first;
+  };
+  const std::string before = agreed();
+  job.endLaunch();
+  CHECK(agreed() != before);
+}
+
 TEST_CASE("the control plane moves on as often as its host ends") {
   Job job(Host::launcher, 5, "quit", kOften);
   job.startAll();

@@ -69,3 +69,33 @@ TEST_CASE("a forked child finds the table of jobs free while other threads use i
   const Meanwhile busy([&] { hostsNothing(); });
   CHECK(manyChildrenEnd([&] { return hostsNothing() ? 0 : 1; }));
 }
+
+// Proves: a forked child, which lacks its parent's threads, does not use its parent's hub and
+// listener, which nobody serves there.
+TEST_CASE("a forked child makes its own hub and listener for a job of its parent") {
+  auto& jobs = bootstrap::ProcessJobs::ofProcess();
+  constexpr std::uint64_t kJob = 4712;
+  const auto loopback = net::SocketAddress::parse("127.0.0.1:0", "");
+  const net::Secret secret = net::Secret::random();
+  const auto host = [&] {
+    bootstrap::Hub::Settings hub;
+    hub.address = loopback;
+    hub.secret = secret;
+    hub.job = kJob;
+    hub.size = 2;
+    return jobs.host(hub);
+  };
+  const auto listen = [&] { return jobs.standby({loopback, secret, kJob, 2}); };
+  const auto hub = host();
+  const auto standby = listen();
+  REQUIRE(jobs.hubOf(kJob) == hub);
+  REQUIRE(listen() == standby);
+  Child child([&] {
+    if (jobs.hubOf(kJob)) return 1;
+    if (host() == hub) return 2;
+    return listen()->address() == standby->address() ? 3 : 0;
+  });
+  CHECK(child.end() == 0);
+  CHECK(jobs.hubOf(kJob) == hub);
+  jobs.dismiss(kJob);
+}

@@ -10,6 +10,7 @@
 #include "bootstrap/heartbeat.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/link.h"
+#include "bootstrap/standby.h"
 #include "ranks.h"
 #include "support/test.h"
 
@@ -94,7 +95,7 @@ TEST_CASE("every frame's body reads back, and a truncated one is an error") {
   checkForm("join with a standby", frames::Join{250, true, false, 3, address});
   checkForm("refused with a code", frames::Refused{"no", ErrorCode::unresponsive, 3});
   checkForm("present", frames::Present{4, 1, {true, false, true}});
-  checkForm("standbys", frames::Standbys{false, {{2, address}, {5, address}}});
+  checkForm("standbys", frames::Standbys{false, true, {{2, address}, {5, address}}});
   checkForm("agree", frames::Agree{7});
   checkForm("agreed", frames::Agreed{{1, 2, {true, false}}, {}});
   checkForm("not agreed", frames::Agreed{{1, 2, {true, false}}, failure});
@@ -372,4 +373,17 @@ TEST_CASE("ids of communicators do not collide") {
     for (std::uint64_t index = 0; index < 20; ++index)
       for (int color = -1; color < 20; ++color)
         CHECK(seen.insert(childId(parent, index, color)).second);
+}
+
+// Proves: a job outlives the machine of its lowest ranks.
+TEST_CASE("the ranks that may take the hub over are on as many machines as possible") {
+  std::map<int, net::SocketAddress> listeners;
+  for (int rank = 0; rank < 12; ++rank)
+    listeners[rank] = net::SocketAddress::parse(
+        "192.0.2." + std::to_string(1 + rank / 4) + ":" + std::to_string(1000 + rank), "");
+  CHECK(chooseHeirs(listeners, 2) == std::set<int>{0, 4});
+  CHECK(chooseHeirs(listeners, 3) == std::set<int>{0, 4, 8});
+  CHECK(chooseHeirs(listeners, 6) == std::set<int>{0, 1, 2, 3, 4, 8});
+  CHECK(chooseHeirs(listeners, 20).size() == 12);
+  CHECK(chooseHeirs({}, 8).empty());
 }

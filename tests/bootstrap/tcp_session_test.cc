@@ -1,4 +1,5 @@
 // Tests sessions over TCP, by a unique id. The ranks are threads of this process.
+#include <atomic>
 #include <deque>
 #include <filesystem>
 #include <span>
@@ -82,6 +83,32 @@ TEST_CASE("an id whose ranks have all left is refused at once while other ids ar
   const auto again = runRanks(1, open).front();
   CHECK(again.code == ErrorCode::init_failed);
   CHECK(again.text.find("has ended there") != std::string::npos);
+}
+
+// Proves: ranks do not wait in a new communicator for one that no longer wants it.
+TEST_CASE("tcp: a rank whose shrink timed out does not hold up the others") {
+  const Meet meet = byUniqueId(3);
+  std::atomic<int> late{0};
+  std::vector<Outcome> ends(2);
+  const auto outcomes = runRanks(3, [&](int rank) {
+    const SessionPtr session = bootstrap::Session::open(meet(rank), quickOptions());
+    session->allGather({}, 10s);
+    if (rank == 2) {
+      late = outcomeOf([&] { session->survivors(100ms); }).code == ErrorCode::timeout ? 1 : 2;
+      awaitFailure(*session, 10s);
+      return;
+    }
+    while (late == 0) std::this_thread::sleep_for(1ms);
+    const SessionPtr child = session->survivors(10s);
+    ends[static_cast<std::size_t>(rank)] = outcomeOf([&] { child->allGather({}, 5s); });
+    session->fail({ErrorCode::data, "the end of the test", -1}, {});
+  });
+  CHECK(troubles(outcomes) == "");
+  CHECK(late == 1);
+  for (const Outcome& end : ends) {
+    CHECK(end.code == ErrorCode::peer_dead);
+    CHECK(end.culprit == 2);
+  }
 }
 
 TEST_CASE("tcp: ranks agree on job, communicator and secret") { identityIsEqual(byUniqueId); }

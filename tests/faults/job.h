@@ -40,7 +40,7 @@ struct Recovery {
 };
 
 /// Ranks that run a test program, for at most a minute. A rank prints "ready RANK PID", and at the
-/// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT", "heard RANK TEXT" "logged RANK TEXT",
+/// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT", "heard RANK TEXT", "logged RANK TEXT",
 /// "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" or "refused RANK TEXT".
 class Job {
  public:

@@ -106,6 +106,35 @@ TEST_CASE("the host and other ranks are killed at once") {
     }
 }
 
+// Proves: a communicator of ranks of which one is dead does not wait for it, also if it was already
+// dead when the new host began.
+TEST_CASE("a shrink that excludes only one of two dead ranks ends with the death of the other") {
+  constexpr int kRanks = 5;
+  Job job(Job::withoutLauncher(kRanks, environment("tcp"), "recovering late"), kRanks);
+  REQUIRE(job.ready());
+  for (const int victim : {0, 1}) REQUIRE(::kill(job.pids[victim], SIGKILL) == 0);
+  job.until([&] { return job.recoveries.size() == 3; });
+  INFO(refusals(job));
+  for (const int rank : {2, 3, 4})
+    CHECK(job.recoveries[rank].refused.find("peer_dead") != std::string::npos);
+}
+
+// Proves: a rank that missed the change of hosts learns that the others go on without it.
+TEST_CASE("a rank that was stopped while the host was replaced is told so") {
+  constexpr int kRanks = 5;
+  Job job(Job::withoutLauncher(kRanks, environment("tcp"), "recovering agree"), kRanks);
+  REQUIRE(job.ready());
+  REQUIRE(::kill(job.pids[4], SIGSTOP) == 0);
+  std::this_thread::sleep_for(200ms); // a signal stops one thread after the other
+  unsigned long left = 0b01111;
+  killAndRecover(job, left, {0});
+  REQUIRE(::kill(job.pids[4], SIGCONT) == 0);
+  job.until([&] { return job.recoveries.contains(4); });
+  INFO(refusals(job));
+  CHECK(job.recoveries[4].refused.find("unresponsive") != std::string::npos);
+  CHECK(job.recoveries[4].refused.find("replaced the control plane's host") != std::string::npos);
+}
+
 // Proves: a rank may die while the others shrink, whatever they are doing at that moment.
 TEST_CASE("the next host is killed while the others shrink") {
   for (const char* transport : {"shm", "tcp"})
@@ -121,7 +150,7 @@ TEST_CASE("the next host is killed while the others shrink") {
     }
 }
 
-// Proves: a launcher that dies takes no rank with it: all of them go on.
+// Proves: the ranks recover also if no rank's process hosts the control plane.
 TEST_CASE("the launcher hosts the control plane, and any rank is killed") {
   for (const char* transport : {"shm", "tcp"})
     for (const int victim : {0, 2}) {

@@ -5,6 +5,9 @@
 //                                                                         stdin, one more exchange
 //                                     and "done"
 //     program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
+//     program_bootstrap_member pair     as wait, but only ranks 1 and 2 exchange
+//     program_bootstrap_member agree    "ready", then after each line "agreed ID": the id of a new
+//                                     communicator of the ranks that live
 //     program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
 //     program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
 //                                                                         another one when its
@@ -22,6 +25,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bootstrap/session.h"
 
@@ -62,6 +66,9 @@ void forkAndExit() {
 void wait(const std::string& scenario) {
   auto session = bootstrap::Session::open(Rendezvous::environment(), Options::fromEnvironment());
   session->allGather({}, 30s);
+  std::unique_ptr<bootstrap::Session> pair;
+  if (scenario == "pair")
+    pair = session->split(session->rank() == 1 || session->rank() == 2, 0, 30s);
   if (scenario == "fork") forkAndExit();
   say("ready");
   for (int i = 0; i < 12'000; ++i) {
@@ -75,10 +82,23 @@ void wait(const std::string& scenario) {
       say("done");
       ::_exit(0);
     }
-    if (scenario != "quit") session->allGather({}, 30s);
+    if (scenario == "pair") pair->allGather({}, 30s);
+    else if (scenario != "quit") session->allGather({}, 30s);
     return say("done");
   }
   say("nothing happened");
+}
+
+void agree() {
+  const auto session =
+      bootstrap::Session::open(Rendezvous::environment(), Options::fromEnvironment());
+  session->allGather({}, 30s);
+  say("ready");
+  std::vector<std::unique_ptr<bootstrap::Session>> children;
+  while (lineOnStdin(60s)) {
+    children.push_back(session->survivors(30s));
+    say("agreed " + std::to_string(children.back()->communicator()));
+  }
 }
 
 void once() {
@@ -117,8 +137,10 @@ void host() {
 int main(int argc, char** argv) {
   const std::string scenario = argc == 2 ? argv[1] : "";
   try {
-    if (scenario == "wait" || scenario == "quit" || scenario == "vanish" || scenario == "fork")
+    if (scenario == "wait" || scenario == "quit" || scenario == "vanish" || scenario == "fork" ||
+        scenario == "pair")
       wait(scenario);
+    else if (scenario == "agree") agree();
     else if (scenario == "once") once();
     else if (scenario == "host") host();
     else return 2;

@@ -1,7 +1,8 @@
 // A rank that reduces until something fails, shrinks its communicator to the ranks that live, and
 // goes on, again and again.
 //
-// Argument: "agree" (shrink()) or "exclude" (shrink() without the culprit). Prints "ready RANK PID"
+// Argument: "agree" (shrink()), "exclude" (shrink() without the culprit) or "late" (the same, a
+// second after the failure). Prints "ready RANK PID"
 // after some calls; "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" at each failure; "recovered
 // RANK SIZE RANKS KNOWN SHRUNK REDUCED" after the first correct AllReduce of the new communicator;
 // "refused RANK CODE CULPRIT TEXT" if shrink() fails, which ends the program. RANK is that of the
@@ -9,10 +10,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "rondo/communicator.h"
@@ -51,6 +54,7 @@ std::uint64_t reduce(rondo::Communicator& comm, int rank) {
 
 int main(int argc, char** argv) {
   const bool agrees = argc > 1 && std::string(argv[1]) == "agree";
+  const bool late = argc > 1 && std::string(argv[1]) == "late";
   auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
   const int rank = comm.rank();
   const std::string who = std::to_string(rank);
@@ -69,6 +73,7 @@ int main(int argc, char** argv) {
           describe(error) + "\n");
     }
     const long long known = now();
+    if (late) std::this_thread::sleep_for(std::chrono::seconds(1));
     try {
       const int excluded[] = {culprit};
       const bool names = !agrees && culprit >= 0;
