@@ -43,6 +43,7 @@ foreach(file IN LISTS python_files)
   list(APPEND copies ${python_output}/${name})
 endforeach()
 add_custom_target(rondo_python_files ALL DEPENDS ${copies})
+add_dependencies(rondo_python rondo_python_files)
 nanobind_add_stub(rondo_python_stub MODULE rondo._rondo OUTPUT ${python_output}/_rondo.pyi
                   PYTHON_PATH ${PROJECT_BINARY_DIR}/python DEPENDS rondo_python ${copies}
                   MARKER_FILE ${python_output}/py.typed)

@@ -13,16 +13,7 @@ template <bool kLater>
 nb::object allReduce(const Rank& self, nb::handle a, nb::handle op, nb::handle out) {
   Prepared at(self, "all_reduce");
   at.info.op = operatorOf(op, at.info.name);
-  void* output = nullptr;
-  if (out.is_none() || out.is(a)) {
-    at.takeBoth(a, Access::write);
-    output = at.input();
-  } else {
-    at.takeInput(a);
-    at.takeSameType(out);
-    at.requireCount(at.held.output.count(), at.info.count, "out");
-    output = at.output();
-  }
+  void* const output = at.takeWithResult(a, out);
   return go<kLater>(at, Collective::allreduce, at.input(), output);
 }
 constexpr CallDoc kAllReduce{"all_reduce",
@@ -46,14 +37,8 @@ template <Collective kCollective, bool kLater>
 nb::object scan(const Rank& self, nb::handle a, nb::handle op, nb::handle out) {
   Prepared at(self, kCollective == Collective::scan ? "scan" : "exclusive_scan");
   at.info.op = operatorOf(op, at.info.name);
-  if (out.is_none() || out.is(a)) {
-    at.takeBoth(a, Access::write);
-    return go<kLater>(at, kCollective, at.input(), at.input());
-  }
-  at.takeInput(a);
-  at.takeSameType(out);
-  at.requireCount(at.held.output.count(), at.info.count, "out");
-  return go<kLater>(at, kCollective, at.input(), at.output());
+  void* const output = at.takeWithResult(a, out);
+  return go<kLater>(at, kCollective, at.input(), output);
 }
 constexpr CallDoc kScan{
     "scan", ", a: typing.Any, op: str | ReduceOp = 'sum', out: typing.Any = None", "typing.Any", R"(
@@ -81,17 +66,8 @@ nb::object reduce(const Rank& self, nb::handle a, nb::handle op, int root, nb::h
   at.info.op = operatorOf(op, at.info.name);
   at.setRoot(root);
   void* output = nullptr;
-  if (!at.isRoot()) {
-    at.takeInput(a);
-  } else if (out.is_none() || out.is(a)) {
-    at.takeBoth(a, Access::write);
-    output = at.input();
-  } else {
-    at.takeInput(a);
-    at.takeSameType(out);
-    at.requireCount(at.held.output.count(), at.info.count, "out");
-    output = at.output();
-  }
+  if (at.isRoot()) output = at.takeWithResult(a, out);
+  else at.takeInput(a);
   return go<kLater>(at, Collective::reduce, at.input(), output);
 }
 constexpr CallDoc kReduce{

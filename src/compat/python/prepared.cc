@@ -41,6 +41,17 @@ void Prepared::takeBoth(nb::handle a, Array::Access access) {
   held.result = nb::borrow(a);
 }
 
+void* Prepared::takeWithResult(nb::handle a, nb::handle out) {
+  if (out.is_none() || out.is(a)) {
+    takeBoth(a, Array::Access::write);
+    return input();
+  }
+  takeInput(a);
+  takeSameType(out);
+  requireCount(held.output.count(), info.count, "out");
+  return output();
+}
+
 void Prepared::takeOutput(nb::handle out) {
   held.result = nb::borrow(out);
   held.output = Array(out, {info.name, "out"}, Array::Access::write);

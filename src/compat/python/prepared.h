@@ -37,6 +37,9 @@ struct Prepared {
   void takeInput(nb::handle a, Array::Access access = Array::Access::read);
   /// Takes `a` as input and result of a call that works in place.
   void takeBoth(nb::handle a, Array::Access access);
+  /// Takes `a`, and the array of the result: `out`, or `a` again if `out` is None. Returns the
+  /// output's address.
+  void* takeWithResult(nb::handle a, nb::handle out);
   /// Takes `out`, and from it type and count of the call.
   void takeOutput(nb::handle out);
   /// Takes `out`, which must have the input's type.
