@@ -82,11 +82,10 @@ Action addDoctor(CLI::App& parent, const std::vector<std::string>&) {
   app->add_flag("--json", config->json, "Print JSON, with all checks");
   app->add_flag("--all", config->all, "Also print what is in order, and versions of libraries");
   app->footer(
-      "One line for each finding; every line ends with its remedy. An error prevents jobs; a\n"
-      "warning makes them slower, or keeps them on this machine. On a machine in order it prints\n"
-      "only the last line. It looks at this machine only; run it on each one, in the container "
-      "and\n"
-      "with the limits of the job.\n"
+      "Prints one line for each finding; every line ends with its remedy. An error means that no\n"
+      "job can run here. A warning means that jobs run more slowly, or on this machine only.\n"
+      "Without findings it prints only the last line. It checks this machine only: run it on\n"
+      "each machine, in the container and with the limits of the job.\n"
       "Exit status: 0: a job runs here; 1: it does not.\n\n"
       "Examples:\n"
       "  rondo doctor -p 8\n"

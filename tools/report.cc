@@ -137,13 +137,12 @@ Action addReport(CLI::App& parent, const std::vector<std::string>&) {
   app->add_flag("--json", config->json, "Print JSON");
   app->add_option("--job", config->job, "The job to report on. Default: the one of most ranks");
   app->footer(
-      "For each communicator it says which rank is in which call, and names the culprit: a rank\n"
-      "for which others wait and that: never entered their call; left; is stopped; has no dump; "
-      "or\n"
-      "makes a different call. Dumps come from `rondo dump`, or from the ranks themselves if\n"
-      "RONDO_DUMP names a folder. A file that is broken or of another job is refused by name. The\n"
-      "newest dump of each rank counts. Times are wrong by as much as the machines' clocks "
-      "differ.\n"
+      "Prints for each communicator which rank is in which call, and names the culprit: a rank\n"
+      "for which others wait, because it never entered their call, left, is stopped, has no\n"
+      "dump, or makes a different call. Dumps come from `rondo dump`, or from the ranks\n"
+      "themselves if RONDO_DUMP names a folder. A file that is broken or of another job is\n"
+      "refused by name. The newest dump of each rank counts. Times are wrong by as much as the\n"
+      "machines' clocks differ.\n"
       "Exit status: 0: no rank waits for long; 1: something is wrong.\n\n"
       "Examples:\n"
       "  rondo dump all -o dumps && rondo report dumps\n"

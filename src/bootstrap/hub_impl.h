@@ -135,7 +135,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   static Failure inGroup(Failure failure, const Group& group);
   /// Completes the exchange if all have contributed and this hub has the majority.
   void finishRound(World& world, Group& group, std::uint64_t index);
-  /// A rank's fate has become known, or all have settled: continues with everything that waited.
+  /// Continues exchanges and agreements that waited until it was known which ranks live. Called
+  /// when a rank is known to live or to have ended, and when all ranks have come to a new hub.
   void resume(World& world);
   void tellPresence(World& world);
   void dissolve(World& world);

@@ -153,7 +153,7 @@ void Hub::Impl::tellPresence(World& world) {
   }
 }
 
-// Who lives ---------------------------------------------------------------------------------------
+// Liveness ----------------------------------------------------------------------------------------
 
 void Hub::Impl::rankEnded(World& world, int rank) {
   if (!world.gone.insert(rank).second) return;

@@ -205,7 +205,7 @@ void Hub::Impl::leaveSilently(World& world, Group& group) {
         group.ledger.hasLeft(own) || (here && group.young))
       continue;
     group.ledger.leave(own);
-    group.said = true; // that rank has already been told of differences
+    group.said = true; // the rank that left has already been told which calls differ
   }
 }
 

@@ -33,18 +33,18 @@ struct Failure {
   Error error() const { return Error(code, text, culprit); }
 };
 
-/// Tells one object of a failure as soon as the control plane knows it, also while no thread of the
-/// program polls. Any thread.
+/// Calls a function at a failure, as soon as the control plane knows the failure, also while no
+/// thread of the program polls. Any thread.
 class FailureWatch {
  public:
-  /// `last`: no other rank of this process will be told of the same failure.
+  /// `last`: the function of no other rank of this process follows for the same failure.
   using Tell = std::function<void(const Failure&, bool last)>;
-  /// Null: tells no longer; then the old function is not running when this returns. A failure that
-  /// came before is told at once.
+  /// Sets the function; calls it at once if there has been a failure. Null: no function is called
+  /// any more, and the old one is not running when this returns.
   void set(Tell tell);
   /// Only the first failure counts.
   void tell(const Failure& failure, bool last);
-  /// Whether an object is told.
+  /// Whether a function is set.
   bool listens();
 
  private:

@@ -91,9 +91,9 @@ class TooLarge : public Error {
   explicit TooLarge(const std::string& reason) : Error(ErrorCode::invalid_argument, reason) {}
 };
 
-/// `observer`: is told every step; ranks are not folded then. Throws Error(invalid_argument) if the
-/// algorithm does not support the spec, the profile lacks a kind of link that ranks use, or a
-/// condition names a rank that does not exist; TooLarge.
+/// `observer`: called for every step; each rank is simulated then. Throws Error(invalid_argument)
+/// if the algorithm does not support the spec, the profile lacks a kind of link that ranks use, or
+/// a condition names a rank that does not exist; TooLarge.
 Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
                  const Network& network, const Observer& observer = {});
 

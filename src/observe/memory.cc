@@ -101,7 +101,7 @@ struct File {
   std::size_t blocks = 0, fresh = 0;
   std::deque<std::size_t> closed; ///< the oldest first
   std::uint64_t opened = 0;
-  bool told = false; ///< that calls are not recorded
+  bool told = false; ///< the log already says that calls are not recorded
 };
 
 } // namespace

@@ -53,7 +53,7 @@ class Ticket {
   std::uint64_t number_ = 0;
 };
 
-/// Who a recorder writes for.
+/// The rank and communicator whose calls a recorder records.
 struct Identity {
   std::uint64_t job = 0, communicator = 0;
   int rank = 0, size = 1;
