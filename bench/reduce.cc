@@ -14,9 +14,6 @@ namespace rondo {
 namespace {
 
 /// Names for the rows. The library's name() is not available here.
-constexpr const char* kTypeNames[kDataTypeCount] = {
-    "int8",   "uint8",   "int16",    "uint16",   "int32",    "uint32",  "int64",
-    "uint64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float32", "float64"};
 constexpr const char* kOpNames[ReduceOp::kKindCount] = {"sum",  "prod", "min",  "max",      "avg",
                                                         "band", "bor",  "bxor", "premulsum"};
 
@@ -87,11 +84,11 @@ void scale(benchmark::State& state, DataType type) {
 }
 
 void add(const Shape& shape) {
-  const std::string name =
-      std::string("reduce/") + kTypeNames[static_cast<std::size_t>(shape.type)] + "/" +
-      kOpNames[static_cast<std::size_t>(shape.op)] + "/" + std::to_string(shape.inputs) + "to" +
-      std::to_string(shape.outputs) + (shape.in_place ? "/in_place" : "") +
-      (shape.offset ? "/off" + std::to_string(shape.offset) : "");
+  const std::string name = std::string("reduce/") + std::string(traits(shape.type).numpy) + "/" +
+                           kOpNames[static_cast<std::size_t>(shape.op)] + "/" +
+                           std::to_string(shape.inputs) + "to" + std::to_string(shape.outputs) +
+                           (shape.in_place ? "/in_place" : "") +
+                           (shape.offset ? "/off" + std::to_string(shape.offset) : "");
   benchmark::RegisterBenchmark(name.c_str(), [shape](benchmark::State& s) { reduce(s, shape); })
       ->Arg(8)
       ->Arg(64 << 10)
@@ -103,9 +100,8 @@ const bool registered = [] {
   benchmark::RegisterBenchmark("memcpy", copy)->Arg(8)->Arg(64 << 10)->Arg(1 << 20)->Arg(16 << 20);
   for (DataType type : kDataTypes) {
     if (type != DataType::float32) add({type, ReduceOp::Kind::sum, 2, 1});
-    benchmark::RegisterBenchmark(
-        (std::string("scale/") + kTypeNames[static_cast<std::size_t>(type)]).c_str(),
-        [type](benchmark::State& s) { scale(s, type); })
+    benchmark::RegisterBenchmark((std::string("scale/") + std::string(traits(type).numpy)).c_str(),
+                                 [type](benchmark::State& s) { scale(s, type); })
         ->Arg(64 << 10);
   }
   for (DataType type : {DataType::int8, DataType::int64, DataType::float32, DataType::float16})

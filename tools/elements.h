@@ -16,8 +16,6 @@ std::uint64_t encodeFloat(DataType type, double value);
 /// exact in the type. At most 2^20, even for types that could represent more.
 std::int64_t exactLimit(DataType type);
 
-bool isSigned(DataType type); ///< true for floats
-
 /// Writes the low sizeOf(type) bytes of `bits`.
 void storeElement(DataType type, void* to, std::uint64_t bits);
 

@@ -17,22 +17,14 @@
 #include <vector>
 
 #include "bench/cuda/peers.h"
-#include "kernels/cuda/bucket/bucket.h"
 #include "kernels/cuda/reduce/reduce.h"
 #include "kernels/reduce.h"
 
 namespace rondo {
 namespace {
 
-using kernels::cuda::BucketCall;
-using kernels::cuda::BucketKernel;
 using kernels::cuda::ReduceCall;
 using kernels::cuda::ReduceKernel;
-using kernels::cuda::Tensor;
-
-constexpr const char* kTypeNames[kDataTypeCount] = {
-    "int8",   "uint8",   "int16",    "uint16",   "int32",    "uint32",  "int64",
-    "uint64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float32", "float64"};
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 /// Number of elements at each end of an output that are checked.
@@ -166,9 +158,8 @@ std::string sizeText(std::size_t bytes) {
 }
 
 void reduce(Bench& bench, const std::string& label, const Shape& shape) {
-  const std::string name = "reduce " + std::string(kTypeNames[static_cast<int>(shape.type)]) + " " +
-                           label + " " + std::to_string(shape.inputs) + " to " +
-                           std::to_string(shape.outputs) +
+  const std::string name = "reduce " + std::string(traits(shape.type).numpy) + " " + label + " " +
+                           std::to_string(shape.inputs) + " to " + std::to_string(shape.outputs) +
                            (shape.offset ? " off " + std::to_string(shape.offset) : "") +
                            (shape.in_place ? " in place" : "") + ", " + sizeText(shape.bytes);
   if (!bench.wants(name)) return;
@@ -199,45 +190,6 @@ void reduce(Bench& bench, const std::string& label, const Shape& shape) {
   bench.row(name, moved, [&] { kernel.launch(call, nullptr); });
 }
 
-/// 200 tensors as in a transformer: many short ones, and a few that have most of the bytes.
-void bucket(Bench& bench, DataType tensor_type, DataType bucket_type) {
-  const std::string name = std::string("bucket of 200 tensors ") +
-                           kTypeNames[static_cast<int>(tensor_type)] + " as " +
-                           kTypeNames[static_cast<int>(bucket_type)];
-  if (!bench.wants(name)) return;
-  constexpr std::size_t kSizes[] = {1024, 4096, 64 * 1024, 1024, 1024 * 1024};
-  std::vector<Memory> memory;
-  std::vector<Tensor> tensors;
-  std::size_t elements = 0;
-  for (std::size_t i = 0; i < 200; ++i) {
-    const std::size_t count = kSizes[i % 5];
-    memory.push_back(allocate(count * sizeOf(tensor_type)));
-    tensors.push_back({memory.back().get(), count});
-    elements += count;
-  }
-  const Memory packed = allocate(elements * sizeOf(bucket_type));
-  const BucketKernel kernel(tensor_type, bucket_type);
-  const BucketCall call{tensors, packed.get(), 1};
-  // The values are exact, so a second rounding would not change them.
-  const auto ends = [&] {
-    std::vector<std::byte> host(2 * kChecked);
-    check(cudaMemcpy(host.data(), packed.get(), kChecked, cudaMemcpyDeviceToHost));
-    check(cudaMemcpy(host.data() + kChecked,
-                     packed.get() + elements * sizeOf(bucket_type) - kChecked, kChecked,
-                     cudaMemcpyDeviceToHost));
-    return host;
-  };
-  kernel.pack(call, nullptr);
-  const std::vector<std::byte> once = ends();
-  kernel.unpack(call, nullptr);
-  check(cudaMemset(packed.get(), 0, elements * sizeOf(bucket_type)));
-  kernel.pack(call, nullptr);
-  if (ends() != once) throw std::runtime_error("wrong result");
-  const std::size_t bytes = elements * (sizeOf(tensor_type) + sizeOf(bucket_type));
-  bench.row(name + ", pack", bytes, [&] { kernel.pack(call, nullptr); });
-  bench.row(name + ", unpack", bytes, [&] { kernel.unpack(call, nullptr); });
-}
-
 void all(Bench& bench) {
   using Kind = ReduceOp::Kind;
   const auto sum = [&](const Shape& shape) { reduce(bench, "sum", shape); };
@@ -256,8 +208,6 @@ void all(Bench& bench) {
   }
   for (std::size_t bytes : {std::size_t{8}, 64 * kMiB / 1024, kMiB, 8 * kMiB})
     sum({DataType::float32, Kind::sum, 2, 1, bytes});
-  for (DataType type : {DataType::float16, DataType::bfloat16, DataType::float32})
-    bucket(bench, DataType::float32, type);
 }
 
 } // namespace

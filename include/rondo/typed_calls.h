@@ -1,7 +1,6 @@
 // Typed forms of the collectives: arrays of C++ types, from which count and element type follow.
 #pragma once
 
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <ranges>
@@ -25,10 +24,9 @@ namespace rondo {
 template <class T>
 struct ElementTraits {};
 template <std::integral T>
-requires(!std::same_as<T, bool> && sizeof(T) <= 8) struct ElementTraits<T> {
-  // int8, uint8, int16, ...
-  static constexpr auto kType =
-      static_cast<DataType>(2 * std::countr_zero(sizeof(T)) + (std::is_signed_v<T> ? 0 : 1));
+requires(!std::same_as<T, bool> &&
+         integerType(std::is_signed_v<T>, sizeof(T)).has_value()) struct ElementTraits<T> {
+  static constexpr DataType kType = *integerType(std::is_signed_v<T>, sizeof(T));
 };
 template <>
 struct ElementTraits<float> {

@@ -1,4 +1,4 @@
-// DataType and ReduceOp: the element types and reduction operators of collectives.
+// ReduceOp: the reduction operators of collectives. With the element types and collectives.
 #pragma once
 
 #include <array>
@@ -8,50 +8,10 @@
 #include <string_view>
 
 #include "rondo/collectives.h"
+#include "rondo/data_types.h"
 #include "rondo/export.h"
 
 namespace rondo {
-
-/// Element type of a buffer. 16- and 8-bit floats are reduced in fp32 and rounded to nearest even.
-enum class DataType : std::uint8_t {
-  int8,
-  uint8,
-  int16,
-  uint16,
-  int32,
-  uint32,
-  int64,
-  uint64,
-  float16,    ///< IEEE 754 binary16
-  bfloat16,   ///< upper half of binary32
-  float8e4m3, ///< OCP E4M3 (finite, 0x7f is NaN; overflow saturates to 448)
-  float8e5m2, ///< OCP E5M2 (IEEE-like, with infinities)
-  float32,
-  float64,
-};
-
-inline constexpr std::size_t kDataTypeCount = 14;
-
-inline constexpr std::array<DataType, kDataTypeCount> kDataTypes = {
-    DataType::int8,    DataType::uint8,    DataType::int16,      DataType::uint16,
-    DataType::int32,   DataType::uint32,   DataType::int64,      DataType::uint64,
-    DataType::float16, DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2,
-    DataType::float32, DataType::float64};
-
-/// Bytes of one element.
-constexpr std::size_t sizeOf(DataType type) {
-  constexpr std::size_t kSizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 1, 1, 4, 8};
-  return kSizes[static_cast<std::size_t>(type)];
-}
-
-constexpr bool isFloat(DataType type) { return type >= DataType::float16; }
-
-/// "int8", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float", "double", ..., as nccl-tests
-/// names them.
-RONDO_API std::string_view name(DataType type);
-/// Inverse of name(); also takes "half", "float32", "fp16", "bf16" and the like.
-/// Throws Error(invalid_argument) that lists the valid names.
-RONDO_API DataType parseDataType(std::string_view text);
 
 /// Reduction operator. All but the pre-multiplied sum are stateless.
 class RONDO_API ReduceOp {

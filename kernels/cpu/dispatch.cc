@@ -25,37 +25,20 @@ HWY_EXPORT(targetName);
 std::string_view instructionSet() { return HWY_DYNAMIC_DISPATCH(targetName)(); }
 
 ReduceFunction reduceFunction(DataType type, ReduceOp::Kind op) {
-  ReduceFunction function = nullptr;
-  switch (type) {
-    case DataType::int8:
-    case DataType::uint8:
-    case DataType::int16:
-    case DataType::uint16: function = narrowIntegerReduction(type, op); break;
-    case DataType::int32:
-    case DataType::uint32:
-    case DataType::int64:
-    case DataType::uint64: function = wideIntegerReduction(type, op); break;
-    case DataType::float16:
-    case DataType::bfloat16: function = halfReduction(type, op); break;
-    case DataType::float8e4m3:
-    case DataType::float8e5m2: function = float8Reduction(type, op); break;
-    case DataType::float32:
-    case DataType::float64: function = floatReduction(type, op); break;
-  }
+  const auto family = [type] {
+    if (!isFloat(type)) return sizeOf(type) <= 2 ? narrowIntegerReduction : wideIntegerReduction;
+    if (sizeOf(type) == 1) return float8Reduction;
+    return sizeOf(type) == 2 ? halfReduction : floatReduction;
+  }();
+  const ReduceFunction function = family(type, op);
   assert(function != nullptr && "operator is not defined on the element type");
   return function;
 }
 
 ScaleFunction scaleFunction(DataType type) {
-  switch (type) {
-    case DataType::float16:
-    case DataType::bfloat16: return halfScale(type);
-    case DataType::float8e4m3:
-    case DataType::float8e5m2: return float8Scale(type);
-    case DataType::float32:
-    case DataType::float64: return floatScale(type);
-    default: return integerScale(type);
-  }
+  if (!isFloat(type)) return integerScale(type);
+  if (sizeOf(type) == 1) return float8Scale(type);
+  return sizeOf(type) == 2 ? halfScale(type) : floatScale(type);
 }
 
 } // namespace rondo::kernels

@@ -23,18 +23,6 @@ constexpr int vectorsPerTurn(std::size_t element_bytes) { return element_bytes =
 inline constexpr int kMaxInputs = 64;
 inline constexpr int kMaxOutputs = 16;
 
-/// Tensors in one launch of the bucket kernels: as many as fit the 4 KiB of arguments that every
-/// toolkit allows.
-inline constexpr int kMaxTensors = 240;
-/// Threads of a block in the bucket kernels, and blocks that must fit on a multiprocessor: 40
-/// registers for a thread, 1536 threads with 16 or 32 bytes of loads in flight each. Not measured.
-inline constexpr int kBucketThreads = 256;
-inline constexpr int kBucketBlocks = 6;
-/// Elements that a block moves before it searches for the next tensor. With larger chunks it
-/// searches less often; with smaller ones the short tensors of a model leave fewer threads idle.
-/// Not measured.
-inline constexpr std::size_t kBucketChunk = 8192;
-
 /// Threads of a block of the plan kernel. One lane should use the full bandwidth of its
 /// multiprocessor: 512 threads with vectorsPerTurn() loads each have 32 KiB in flight. Its loops
 /// need more than 64 registers for a thread, so a multiprocessor holds one such block. Not

@@ -7,36 +7,7 @@
 namespace rondo {
 namespace {
 
-/// In the order of the enumerations.
-constexpr std::array<std::string_view, kDataTypeCount> kDataTypeNames = {
-    "int8",   "uint8",   "int16",    "uint16",   "int32",    "uint32", "int64",
-    "uint64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float",  "double"};
-
-struct DataTypeAlias {
-  std::string_view name;
-  DataType type;
-};
-constexpr DataTypeAlias kDataTypeAliases[] = {
-    {"char", DataType::int8},
-    {"byte", DataType::uint8},
-    {"int", DataType::int32},
-    {"half", DataType::float16},
-    {"fp16", DataType::float16},
-    {"bf16", DataType::bfloat16},
-    {"e4m3", DataType::float8e4m3},
-    {"f8e4m3", DataType::float8e4m3},
-    {"float8e4m3", DataType::float8e4m3},
-    {"float8_e4m3", DataType::float8e4m3},
-    {"e5m2", DataType::float8e5m2},
-    {"f8e5m2", DataType::float8e5m2},
-    {"float8e5m2", DataType::float8e5m2},
-    {"float8_e5m2", DataType::float8e5m2},
-    {"float32", DataType::float32},
-    {"fp32", DataType::float32},
-    {"float64", DataType::float64},
-    {"fp64", DataType::float64},
-};
-
+/// In the order of the enumeration.
 constexpr std::array<std::string_view, ReduceOp::kKindCount> kOpNames = {
     "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "premulsum"};
 
@@ -58,14 +29,18 @@ std::size_t indexOf(std::string_view text, const std::array<std::string_view, N>
 
 } // namespace
 
-std::string_view name(DataType type) { return kDataTypeNames[static_cast<std::size_t>(type)]; }
+std::string_view name(DataType type) { return traits(type).name; }
 
 DataType parseDataType(std::string_view text) {
-  if (std::size_t i = indexOf(text, kDataTypeNames); i < kDataTypeCount) return kDataTypes[i];
-  for (const DataTypeAlias& alias : kDataTypeAliases) {
-    if (base::equalIgnoringCase(text, alias.name)) return alias.type;
+  std::array<std::string_view, kDataTypeCount> names;
+  for (std::size_t i = 0; i < kDataTypeCount; ++i) {
+    const DataTypeTraits& row = kDataTypeTraits[i];
+    names[i] = row.name;
+    if (base::equalIgnoringCase(text, row.name)) return row.type;
+    for (const std::string_view alias : row.aliases)
+      if (!alias.empty() && base::equalIgnoringCase(text, alias)) return row.type;
   }
-  unknown("data type", text, kDataTypeNames);
+  unknown("data type", text, names);
 }
 
 std::string_view name(ReduceOp op) { return kOpNames[static_cast<std::size_t>(op.kind())]; }

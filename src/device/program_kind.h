@@ -9,11 +9,6 @@
 
 namespace rondo::device {
 
-constexpr bool isSigned(DataType type) {
-  return type == DataType::int8 || type == DataType::int16 || type == DataType::int32 ||
-         type == DataType::int64;
-}
-
 /// The type and operator of the kernel that runs a program.
 struct ProgramKind {
   DataType type;
@@ -27,9 +22,7 @@ constexpr ProgramKind programKind(DataType type, ReduceOp::Kind op, bool changes
   if (!changes) return {DataType::uint8, bor, sizeOf(type)};
   if (op == band || op == bor || op == bxor) return {DataType::uint8, op, sizeOf(type)};
   if (op == avg) op = isFloat(type) ? premul_sum : sum;
-  // The unsigned type comes right after the signed one.
-  if (isSigned(type) && (op == sum || op == prod))
-    type = static_cast<DataType>(static_cast<int>(type) + 1);
+  if (!isFloat(type) && (op == sum || op == prod)) type = *integerType(false, sizeOf(type));
   return {type, op, 1};
 }
 

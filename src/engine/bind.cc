@@ -49,7 +49,6 @@ BoundStep boundStep(const plan::Step& step, plan::TiledStep&& tiled,
     BoundOperand& input = bound.inputs.emplace_back();
     if (operand.local()) {
       input.piece = std::move(tiled.inputs[i]);
-      input.of_all = operand.of_all;
       if (operand.piece.space == plan::Space::input) bound.raw_input = static_cast<int>(i);
     } else {
       input.wire = ends[static_cast<std::size_t>(operand.channel)];
@@ -61,8 +60,6 @@ BoundStep boundStep(const plan::Step& step, plan::TiledStep&& tiled,
   }
   for (int channel : step.sends) bound.sends.push_back(ends[static_cast<std::size_t>(channel)]);
   bound.after = step.after;
-  bound.to_all = step.to_all;
-  bound.is_barrier = step.is_barrier;
   return bound;
 }
 
@@ -109,13 +106,14 @@ BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric&
   bound.cursors.resize(plan.lanes.size());
   bound.scale = kernels::scaleFunction(shape.type);
   for (const auto* lanes : {&bound.full, &bound.last})
-    for (const BoundLane& lane : *lanes)
-      for (const BoundStep& step : lane) {
+    for (std::size_t lane = 0; lane < lanes->size(); ++lane)
+      for (std::size_t s = 0; s < (*lanes)[lane].size(); ++s) {
+        const BoundStep& step = (*lanes)[lane][s];
+        const std::vector<plan::Operand>& inputs = plan.lanes[lane].steps[s].inputs;
         bound.most_inputs = std::max(bound.most_inputs, step.inputs.size());
         bound.most_outputs = std::max(bound.most_outputs, step.sends.size() + 1);
-        const bool sums = !step.inputs.empty() && step.inputs[0].of_all;
-        if (step.inputs.size() > 1 || sums)
-          bound.reduce = kernels::reduceFunction(shape.type, shape.op);
+        const bool sums = !inputs.empty() && inputs[0].of_all;
+        if (inputs.size() > 1 || sums) bound.reduce = kernels::reduceFunction(shape.type, shape.op);
         const bool wired = !step.sends.empty() ||
                            std::any_of(step.inputs.begin(), step.inputs.end(),
                                        [](const BoundOperand& input) { return input.wire; });

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "engine/fabric.h"
@@ -18,7 +17,6 @@ namespace rondo::engine {
 struct BoundOperand {
   End* wire = nullptr;      ///< the channel's end; null: local
   plan::PieceOffsets piece; ///< of a local operand
-  bool of_all = false;      ///< on a device, see plan::Operand
 };
 
 struct BoundStep {
@@ -35,13 +33,6 @@ struct BoundStep {
   bool small_copy = false; ///< copies a few bytes from one place to others; set when connected
   /// The step only moves data, and only by carriers; set when connected.
   bool carriers_only_move = false;
-  bool lends = false;       ///< on a device, see plan::Lending
-  std::uint32_t bundle = 1; ///< on a device, see plan::Bundles::size()
-  /// On a device, see plan::Landing.
-  std::vector<std::uint32_t> address_inputs;
-  std::optional<plan::Dependency> announces;
-  bool written_by_sender = false;
-  bool to_all = false, is_barrier = false; ///< on a device, see plan::Step
 };
 
 using BoundLane = std::vector<BoundStep>;

@@ -40,10 +40,8 @@ BoundPlan DeviceEngine::bind(plan::Planned& planned, const plan::CallShape& shap
                    {settings_.channel, settings_.residency, settings_.lends, settings_.window.size},
                    fabric_.messageBytes());
   BoundPlan bound = engine::bind(plan, shape, fabric_, cut.message_bytes);
-  if (cut.lending) lend(bound, *cut.lending, settings_.rank);
-  if (cut.landing) land(bound, *cut.landing, settings_.rank);
-  if (cut.bundles) bundle(bound, plan);
-  prepare(bound, cut.protocol, cut.copies);
+  prepare(bound, deviceSteps(plan, cut.lending, cut.landing, cut.bundles), cut.protocol,
+          cut.copies);
   bound.device->function = device_->function(bound.device->launch.program);
   return bound;
 }
@@ -60,16 +58,17 @@ BoundPlan DeviceEngine::bindMessage(const plan::RankPlan& plan, const plan::Call
   const std::uint32_t copies = std::min(layout_.copies(), settings_.channel.copiesOf(protocol));
   BoundPlan bound =
       engine::bind(plan, shape, fabric_, deviceMessageBytes(plan, shape, slot, copies));
-  prepare(bound, protocol, copies);
+  prepare(bound, deviceSteps(plan), protocol, copies);
   assert(bound.device->launch.program.max_places <= device::kJobPlaces);
   bound.device->launch.signature = signature;
   return bound;
 }
 
-void DeviceEngine::prepare(BoundPlan& bound, device::Protocol protocol, std::uint32_t copies) {
+void DeviceEngine::prepare(BoundPlan& bound, const DeviceSteps& steps, device::Protocol protocol,
+                           std::uint32_t copies) {
   const bool uneven = bound.shape.uneven();
   if (!uneven) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
-  bound.device = std::make_shared<DevicePlan>(flatten(bound, protocol, copies));
+  bound.device = std::make_shared<DevicePlan>(flatten(bound, steps, protocol, copies));
   const device::ProgramHeader& header = bound.device->tables.header;
   bound.device->launch = {
       .program = device::Program{header},

@@ -18,6 +18,7 @@
 #include "device/residency.h"
 #include "engine/batch_layout.h"
 #include "engine/device_channel.h"
+#include "engine/device_program.h"
 #include "engine/device_proxy.h"
 #include "engine/device_window.h"
 #include "engine/engine.h"
@@ -115,7 +116,8 @@ class DeviceEngine final : public Engine {
   };
 
   /// `copies`: upper bound; the same on all ranks.
-  void prepare(BoundPlan& bound, device::Protocol protocol, std::uint32_t copies);
+  void prepare(BoundPlan& bound, const DeviceSteps& steps, device::Protocol protocol,
+               std::uint32_t copies);
   std::shared_ptr<const ProgramPlace> place(BoundPlan& bound, bool for_good);
   void writeRings(const BoundPlan& plan, std::byte* to);
   device::Memory scratch(std::size_t bytes);

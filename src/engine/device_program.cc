@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "device/program_kind.h"
@@ -18,14 +19,17 @@ namespace {
 
 class Flattener {
  public:
-  Flattener(const BoundPlan& plan, std::size_t per_element, device::ProgramTables& tables)
-      : plan_(plan), per_element_(per_element), tables_(tables) {}
+  Flattener(const BoundPlan& plan, const DeviceSteps& on_device, std::size_t per_element,
+            device::ProgramTables& tables)
+      : plan_(plan), on_device_(on_device), per_element_(per_element), tables_(tables) {}
 
   void addSteps(const std::vector<BoundLane>& lanes) {
-    for (const BoundLane& lane : lanes)
-      for (const BoundStep& step : lane) {
-        if (step.bundle > 0) first_ = Flattener::next(tables_.steps);
-        add(step, lanes);
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane)
+      for (std::size_t s = 0; s < lanes[lane].size(); ++s) {
+        const BoundStep& step = lanes[lane][s];
+        const DeviceStep& on_device = on_device_[lane][s];
+        if (on_device.bundle > 0) first_ = Flattener::next(tables_.steps);
+        add(step, on_device, lanes);
         // The kernel decides by a bundle's first step whether to skip the bundle. If a later step
         // had fewer tiles than the first, the kernel would wait at it forever.
         assert(tables_.steps[first_].tiles == step.tiles);
@@ -41,24 +45,25 @@ class Flattener {
   }
 
  private:
-  void add(const BoundStep& step, const std::vector<BoundLane>& lanes) {
+  void add(const BoundStep& step, const DeviceStep& on_device,
+           const std::vector<BoundLane>& lanes) {
     device::Step flat;
     flat.bytes = step.bytes;
     flat.tiles = step.tiles;
     flat.raw_input = step.raw_input;
-    flat.lends = step.lends;
-    flat.bundle = step.bundle;
-    flat.written_by_sender = step.written_by_sender;
-    flat.sums = !step.inputs.empty() && step.inputs[0].of_all;
-    flat.to_all = step.to_all;
-    flat.is_barrier = step.is_barrier;
-    tables_.header.is_barrier |= step.is_barrier;
-    if (step.announces) {
+    flat.lends = on_device.lends;
+    flat.bundle = on_device.bundle;
+    flat.written_by_sender = on_device.written_by_sender;
+    flat.sums = on_device.sums;
+    flat.to_all = on_device.to_all;
+    flat.is_barrier = on_device.is_barrier;
+    tables_.header.is_barrier |= on_device.is_barrier;
+    if (on_device.announces) {
       flat.announces = static_cast<std::int32_t>(next(tables_.offsets));
       tables_.offsets.push_back(
-          lanes[step.announces->lane][step.announces->step].output.offsets[0]);
+          lanes[on_device.announces->lane][on_device.announces->step].output.offsets[0]);
     }
-    tables_.header.lends |= step.lends;
+    tables_.header.lends |= on_device.lends;
     flat.segments = {next(tables_.segments), static_cast<std::uint32_t>(step.segments.size())};
     for (const plan::Segment& segment : step.segments)
       tables_.segments.push_back({segment.count * per_element_, segment.packed});
@@ -68,10 +73,10 @@ class Flattener {
     flat.places = next(tables_.places);
     for (const BoundOperand& input : step.inputs) {
       if (input.wire) addWire(input.wire);
-      else addLocal(input.piece, input.of_all);
+      else addLocal(input.piece, on_device.sums);
     }
     flat.inputs = next(tables_.places) - flat.places;
-    if (step.has_output) addLocal(step.output, step.to_all);
+    if (step.has_output) addLocal(step.output, on_device.to_all);
     for (const End* end : step.sends) addWire(end);
     const std::uint32_t stop = next(tables_.places);
     flat.outputs = stop - flat.places - flat.inputs;
@@ -79,11 +84,11 @@ class Flattener {
       tables_.places[p].member = static_cast<std::uint16_t>(next(tables_.steps) - first_);
       tables_.places[p].output = p >= flat.places + flat.inputs;
     }
-    for (std::uint32_t s = 0; s < step.address_inputs.size(); ++s) {
+    for (std::uint32_t s = 0; s < on_device.address_inputs.size(); ++s) {
       const auto sends = static_cast<std::uint32_t>(step.sends.size());
       const std::uint32_t lands = stop - sends + s;
       tables_.places[lands].lands = 0;
-      tables_.places[flat.places + step.address_inputs[s]].lands =
+      tables_.places[flat.places + on_device.address_inputs[s]].lands =
           static_cast<std::int16_t>(lands - flat.places);
     }
     tables_.steps.push_back(flat);
@@ -102,6 +107,7 @@ class Flattener {
   }
 
   const BoundPlan& plan_;
+  const DeviceSteps& on_device_;
   const std::size_t per_element_;
   device::ProgramTables& tables_;
   std::uint32_t first_ = 0; ///< first step of the bundle in progress
@@ -132,35 +138,31 @@ void refuseSwitch(const device::ProgramTables& tables) {
 
 } // namespace
 
-void lend(BoundPlan& plan, const plan::Lending& lending, int rank) {
-  for (auto* lanes : {&plan.full, &plan.last})
-    for (std::uint32_t lane = 0; lane < lanes->size(); ++lane)
-      for (std::uint32_t s = 0; s < (*lanes)[lane].size(); ++s)
-        (*lanes)[lane][s].lends = lending.may(rank, lane, s);
-}
-
-void land(BoundPlan& plan, const plan::Landing& landing, int rank) {
-  for (auto* lanes : {&plan.full, &plan.last})
-    for (std::uint32_t lane = 0; lane < lanes->size(); ++lane)
-      for (std::uint32_t s = 0; s < (*lanes)[lane].size(); ++s) {
-        BoundStep& step = (*lanes)[lane][s];
-        step.address_inputs = landing.addressInputs(rank, lane, s);
-        step.announces = landing.announces(rank, lane, s);
-        step.written_by_sender = landing.writtenBySender(rank, lane, s);
-        step.lends = step.lends && step.address_inputs.empty();
+DeviceSteps deviceSteps(const plan::RankPlan& plan, const plan::Lending* lending,
+                        const plan::Landing* landing, bool bundles) {
+  std::optional<plan::Bundles> of_plan;
+  if (bundles) of_plan.emplace(plan);
+  DeviceSteps result(plan.lanes.size());
+  for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane)
+    for (std::uint32_t s = 0; s < plan.lanes[lane].steps.size(); ++s) {
+      const plan::Step& step = plan.lanes[lane].steps[s];
+      DeviceStep& made = result[lane].emplace_back();
+      made.sums = !step.inputs.empty() && step.inputs[0].of_all;
+      made.to_all = step.to_all;
+      made.is_barrier = step.is_barrier;
+      if (landing) {
+        made.address_inputs = landing->addressInputs(plan.rank, lane, s);
+        made.announces = landing->announces(plan.rank, lane, s);
+        made.written_by_sender = landing->writtenBySender(plan.rank, lane, s);
       }
+      made.lends = lending && lending->may(plan.rank, lane, s) && made.address_inputs.empty();
+      if (of_plan) made.bundle = of_plan->size(lane, s);
+    }
+  return result;
 }
 
-void bundle(BoundPlan& bound, const plan::RankPlan& plan) {
-  const plan::Bundles bundles(plan);
-  for (auto* lanes : {&bound.full, &bound.last})
-    for (std::uint32_t lane = 0; lane < lanes->size(); ++lane)
-      for (std::uint32_t s = 0; s < (*lanes)[lane].size(); ++s)
-        (*lanes)[lane][s].bundle = bundles.size(lane, s);
-}
-
-device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
-                              std::uint32_t copies) {
+device::ProgramTables flatten(const BoundPlan& plan, const DeviceSteps& steps,
+                              device::Protocol protocol, std::uint32_t copies) {
   if (protocol == device::Protocol::low_latency && plan.last.size() > 1)
     throw Error(ErrorCode::unsupported, "the low-latency protocol serves plans of one lane");
   device::ProgramTables tables;
@@ -179,7 +181,7 @@ device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
   header.type = kind.type;
   header.op = kind.op;
   header.divides = plan.divides;
-  header.divides_signed = device::isSigned(plan.shape.type);
+  header.divides_signed = traits(plan.shape.type).isSignedInteger();
 
   std::uint64_t ticks = 0;
   for (const BoundLane& lane : plan.last) {
@@ -193,7 +195,7 @@ device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
   header.watched =
       hasDependencies(plan) || header.lanes_in_step || (header.divides && header.blocks() > 1);
 
-  Flattener flattener(plan, kind.per_element, tables);
+  Flattener flattener(plan, steps, kind.per_element, tables);
   flattener.addSteps(plan.full);
   header.last_steps = Flattener::next(tables.steps);
   flattener.addSteps(plan.last);

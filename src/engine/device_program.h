@@ -1,6 +1,10 @@
 // Converts a bound plan to the program that the plan kernel runs, and the kernel's report to text.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "device/launch.h"
 #include "device/program.h"
 #include "engine/bound_plan.h"
@@ -11,23 +15,31 @@
 
 namespace rondo::engine {
 
-/// Marks the steps whose messages may be lent.
-void lend(BoundPlan& plan, const plan::Lending& lending, int rank);
+/// What a step of a plan is on a device, besides what it is on a host.
+struct DeviceStep {
+  bool lends = false;             ///< see plan::Lending
+  bool written_by_sender = false; ///< see plan::Landing, as the next two
+  std::vector<std::uint32_t> address_inputs;
+  std::optional<plan::Dependency> announces;
+  std::uint32_t bundle = 1;                ///< see plan::Bundles::size()
+  bool sums = false;                       ///< see plan::Operand::of_all
+  bool to_all = false, is_barrier = false; ///< see plan::Step
+};
 
-/// Marks the messages that may land. Steps that send such messages no longer lend. Call after
-/// lend().
-void land(BoundPlan& plan, const plan::Landing& landing, int rank);
+/// By lane and step of the plan.
+using DeviceSteps = std::vector<std::vector<DeviceStep>>;
 
-/// Marks the bundles, whose steps the kernel does as one. `plan`: the plan from which `bound` was
-/// made, for blocks of one size.
-void bundle(BoundPlan& bound, const plan::RankPlan& plan);
+/// `lending`, `landing`: null if no message is lent, or lands. A message that lands is not lent.
+/// `bundles`: the kernel does the steps of a bundle as one; only for blocks of one size.
+DeviceSteps deviceSteps(const plan::RankPlan& plan, const plan::Lending* lending = nullptr,
+                        const plan::Landing* landing = nullptr, bool bundles = false);
 
 /// Converts the plan, which was bound with the rings' slot size, to tables. Channels are numbered
 /// as in BoundPlan::ends; each of the `copies` has its own. The header's type and operator select
 /// the kernel. Throws Error(unsupported) if the plan is too large for the table indices, or has
 /// several lanes with the low-latency protocol.
-device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
-                              std::uint32_t copies = 1);
+device::ProgramTables flatten(const BoundPlan& plan, const DeviceSteps& steps,
+                              device::Protocol protocol, std::uint32_t copies = 1);
 
 /// Where a launch of the plan was when it ended early.
 Position position(const BoundPlan& plan, const device::Report& report);

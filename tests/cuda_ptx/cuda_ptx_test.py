@@ -74,8 +74,7 @@ GOOD = [(FLOATS, PLAN + moving(4)), (BYTES, PLAN + moving(2)), (BITS, PLAN + mov
         (SUMS, MEET + moving(4)), (HALF_SUMS, HALVES + moving(4)), (SPREAD, MOVES + moving(4)),
         ("_Z17switchProbeKernelv", SWITCH_PROBE),
         ("_Z15planBatchKernelv", PLAN + moving(4)), ("_Z11probeKernelv", PROBE),
-        ("_Z12reduceKernelILNS_8DataTypeE12ELNS_8ReduceOp4KindE0EEvv", moving(4)),
-        ("_Z12bucketKernelv", moving(1))]
+        ("_Z12reduceKernelILNS_8DataTypeE12ELNS_8ReduceOp4KindE0EEvv", moving(4))]
 RING = "a ring's "
 # (what, of which kernel, text, in its place, words of the complaint)
 MUTANTS = [

@@ -31,7 +31,7 @@ BENCH = """#!/bin/sh
 cat > "$2" <<'END'
 {"context": {"copy_bytes_per_second": 4.0e12}, "benchmarks": [
   {"name": "reduce float32 sum 2 to 1, 256 MiB", "of_copy": 0.95},
-  {"name": "bucket of 200 tensors float32 as float16, pack", "of_copy": 0.5}]}
+  {"name": "reduce bfloat16 sum 2 to 1, 256 MiB", "of_copy": 0.5}]}
 END
 """
 # 2 ranks of 256 MiB at 4 TB/s are bound by 268 us.
@@ -102,7 +102,7 @@ def check_run(source):
         figures = {row["name"]: row for row in report["figures"]}
         assert figures["copy"]["value"] == 4000, figures
         assert figures["reduce float32 sum 2 to 1, 256 MiB"]["reached"] is True, figures
-        assert figures["bucket of 200 tensors float32 as float16, pack"]["reached"] is False
+        assert figures["reduce bfloat16 sum 2 to 1, 256 MiB"]["reached"] is False
         assert 89 < figures["allreduce 256 MiB, 2 ranks"]["value"] < 90, figures
         assert figures["allreduce 8 B, 2 ranks"]["reached"] is False, figures
         assert done.stdout.rstrip().splitlines()[-1].split()[0] == "allreduce", done.stdout

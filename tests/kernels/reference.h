@@ -72,22 +72,13 @@ struct Format {
 };
 
 inline Format smallFormat(DataType type) {
-  switch (type) {
-    case DataType::float16: return {5, 10, true};
-    case DataType::bfloat16: return {8, 7, true};
-    case DataType::float8e4m3: return {4, 3, false};
-    default: return {5, 2, true};
-  }
+  const DataTypeTraits::Format format = traits(type).format;
+  return {format.exponent, format.mantissa, format.infinity};
 }
 
 inline bool isSmallFloat(DataType type) {
   return isFloat(type) && type != DataType::float32 && type != DataType::float64;
 }
-inline bool isSignedInteger(DataType type) {
-  return type == DataType::int8 || type == DataType::int16 || type == DataType::int32 ||
-         type == DataType::int64;
-}
-
 inline bool isNanBits(DataType type, std::uint64_t bits) {
   if (!isFloat(type)) return false;
   if (type == DataType::float64) return std::isnan(std::bit_cast<double>(bits));
@@ -127,9 +118,9 @@ inline std::uint64_t combineIntegers(DataType type, ReduceOp::Kind op, std::uint
     case ReduceOp::Kind::bxor: return a ^ b;
     case ReduceOp::Kind::min:
     case ReduceOp::Kind::max: {
-      const bool less = isSignedInteger(type) ? static_cast<std::int64_t>(a << shift) <
-                                                    static_cast<std::int64_t>(b << shift)
-                                              : a < b;
+      const bool less = traits(type).isSignedInteger() ? static_cast<std::int64_t>(a << shift) <
+                                                             static_cast<std::int64_t>(b << shift)
+                                                       : a < b;
       return less == (op == ReduceOp::Kind::min) ? a : b;
     }
     default: return (a + b) << shift >> shift;
@@ -176,7 +167,7 @@ inline std::uint64_t scaleElement(DataType type, std::uint64_t bits, double fact
     const auto value = static_cast<float>(format.decode(static_cast<std::uint32_t>(bits)));
     return format.encode(value * static_cast<float>(factor));
   }
-  const bool is_signed = isSignedInteger(type);
+  const bool is_signed = traits(type).isSignedInteger();
   const auto whole = static_cast<std::int64_t>(bits << shift) >> shift;
   double value = 0;
   if (sizeOf(type) <= 2)

@@ -84,8 +84,9 @@ TEST_CASE("integers are divided toward zero") {
         const std::uint64_t bits = element(source.data(), i, type);
         const auto whole = static_cast<std::int64_t>(bits << shift) >> shift;
         const std::uint64_t expected =
-            isSignedInteger(type) ? static_cast<std::uint64_t>(whole / divisor) << shift >> shift
-                                  : bits / static_cast<std::uint64_t>(divisor);
+            traits(type).isSignedInteger()
+                ? static_cast<std::uint64_t>(whole / divisor) << shift >> shift
+                : bits / static_cast<std::uint64_t>(divisor);
         INFO("divisor " << divisor << ", type " << static_cast<int>(type) << ", element " << i);
         REQUIRE(element(data.data() + 1, i, type) == expected);
       }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -84,15 +85,20 @@ World::Launchable World::prepare(const Call& call, int number) {
   made.bound = engine::bind(part.plan, part.shape, *rank.fabric,
                             part.plan.window_chunks > 0 ? blocks_.room - kPadding : 0);
   if (made.bound.window_bytes > blocks_.room) throw std::logic_error("a window is too small");
+  const bool uneven = part.shape.uneven();
+  std::optional<plan::Lending> lending;
+  std::optional<plan::Landing> landing;
   if (blocks_.lends && size_.protocol == device::Protocol::simple) { // packets are never lent
     std::vector<plan::RankPlan> plans;
     for (const Part& one : call.parts) plans.push_back(one.plan);
     const bool scaled = engine::scales(part.shape.op, part.shape.type) == engine::Scales::inputs;
-    engine::lend(made.bound, plan::Lending(plans, scaled, part.shape.uneven()), number);
-    if (!part.shape.uneven()) engine::land(made.bound, plan::Landing(plans), number);
+    lending.emplace(plans, scaled, uneven);
+    if (!uneven) landing.emplace(plans);
   }
-  if (!part.shape.uneven()) engine::bundle(made.bound, part.plan);
-  const device::ProgramTables tables = engine::flatten(made.bound, size_.protocol, blocks_.copies);
+  const engine::DeviceSteps steps = engine::deviceSteps(part.plan, lending ? &*lending : nullptr,
+                                                        landing ? &*landing : nullptr, !uneven);
+  const device::ProgramTables tables =
+      engine::flatten(made.bound, steps, size_.protocol, blocks_.copies);
   made.image = std::make_unique<Zeroed>(tables.bytes());
   tables.write(made.image->data());
   for (int copy = 0; copy < static_cast<int>(blocks_.copies); ++copy)

@@ -123,8 +123,8 @@ std::unique_ptr<DeviceWorld::Launchable> DeviceWorld::prepare(const plan::Algori
   const bool reducing = reduces(one.collective);
   const auto op = reducing ? one.op.kind() : ReduceOp::Kind::sum;
   made->bound = engine::bind(plan, {one.count, one.type, op}, *rank.fabric);
-  engine::bundle(made->bound, plan);
-  const device::ProgramTables tables = engine::flatten(made->bound, size_.protocol, copies_);
+  const device::ProgramTables tables = engine::flatten(
+      made->bound, engine::deviceSteps(plan, nullptr, nullptr, true), size_.protocol, copies_);
   made->function = std::make_unique<kernels::cuda::PlanFunction>(tables.header);
   device::copiesWithin({made->function->residentBlocks(), ranks}, tables.header.blocks(), 1);
 

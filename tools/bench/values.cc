@@ -35,7 +35,8 @@ std::int64_t smallInteger(const Recipe& recipe, int rank, std::size_t index, std
   const std::int64_t largest = std::max<std::int64_t>(limit / recipe.ranks, 1);
   const std::uint64_t bits = bitsOf(rank, index) >> 8;
   const auto span = static_cast<std::uint64_t>(largest);
-  if (isSigned(recipe.type)) return static_cast<std::int64_t>(bits % (2 * span + 1)) - largest;
+  if (traits(recipe.type).isSigned())
+    return static_cast<std::int64_t>(bits % (2 * span + 1)) - largest;
   return static_cast<std::int64_t>(bits % (span + 1));
 }
 
@@ -83,7 +84,7 @@ double averagedContribution(const Recipe& recipe, double value) {
 
 std::uint64_t signExtend(DataType type, std::uint64_t bits) {
   const int unused = 64 - 8 * static_cast<int>(sizeOf(type));
-  if (isSigned(type)) {
+  if (traits(type).isSigned()) {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused) >> unused);
   }
   return (bits << unused) >> unused;
@@ -91,7 +92,8 @@ std::uint64_t signExtend(DataType type, std::uint64_t bits) {
 
 /// Compares two sign- or zero-extended integers.
 bool less(DataType type, std::uint64_t a, std::uint64_t b) {
-  return isSigned(type) ? static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) : a < b;
+  return traits(type).isSigned() ? static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b)
+                                 : a < b;
 }
 
 std::uint64_t combine(const Recipe& recipe, std::uint64_t a, std::uint64_t b) {
@@ -176,7 +178,7 @@ std::uint64_t integerResult(const Recipe& recipe, RankRange of, std::size_t inde
   for (int rank = of.first; rank < of.end; ++rank) {
     std::uint64_t value = integerInput(recipe, rank, index);
     if (kind == Kind::premul_sum) {
-      value = isSigned(recipe.type)
+      value = traits(recipe.type).isSigned()
                   ? static_cast<std::uint64_t>(static_cast<std::int64_t>(value) / 2)
                   : value / 2;
     }
@@ -185,7 +187,7 @@ std::uint64_t integerResult(const Recipe& recipe, RankRange of, std::size_t inde
     result = signExtend(recipe.type, result);
   }
   if (kind == Kind::avg) {
-    if (isSigned(recipe.type)) {
+    if (traits(recipe.type).isSigned()) {
       result = static_cast<std::uint64_t>(static_cast<std::int64_t>(result) / recipe.ranks);
     } else {
       result /= static_cast<std::uint64_t>(recipe.ranks);

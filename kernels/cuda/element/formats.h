@@ -118,24 +118,17 @@ struct PortableBFloat16 {
 
 namespace rondo::kernels::cuda {
 
+/// The integer types, by size and sign; a float needs a row below.
 template <DataType kType>
-struct FormatOf;
-template <>
-struct FormatOf<DataType::int8> : std::type_identity<Integer<std::int8_t>> {};
-template <>
-struct FormatOf<DataType::uint8> : std::type_identity<Integer<std::uint8_t>> {};
-template <>
-struct FormatOf<DataType::int16> : std::type_identity<Integer<std::int16_t>> {};
-template <>
-struct FormatOf<DataType::uint16> : std::type_identity<Integer<std::uint16_t>> {};
-template <>
-struct FormatOf<DataType::int32> : std::type_identity<Integer<std::int32_t>> {};
-template <>
-struct FormatOf<DataType::uint32> : std::type_identity<Integer<std::uint32_t>> {};
-template <>
-struct FormatOf<DataType::int64> : std::type_identity<Integer<std::int64_t>> {};
-template <>
-struct FormatOf<DataType::uint64> : std::type_identity<Integer<std::uint64_t>> {};
+struct FormatOf {
+  static constexpr int kBits = 8 * static_cast<int>(sizeOf(kType));
+  using Unsigned = std::conditional_t<
+      kBits == 8, std::uint8_t,
+      std::conditional_t<kBits == 16, std::uint16_t,
+                         std::conditional_t<kBits == 32, std::uint32_t, std::uint64_t>>>;
+  using type =
+      Integer<std::conditional_t<traits(kType).isSigned(), std::make_signed_t<Unsigned>, Unsigned>>;
+};
 template <>
 struct FormatOf<DataType::float16> : std::type_identity<Float16> {};
 template <>

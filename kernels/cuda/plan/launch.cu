@@ -16,21 +16,11 @@ namespace {
 constexpr std::size_t kSharedBytes = 48 << 10;
 
 const void* lookUp(DataType type, ReduceOp::Kind op) {
-  switch (type) {
-    case DataType::int8:
-    case DataType::uint8: return integer8Plan(type, op);
-    case DataType::int16:
-    case DataType::uint16: return integer16Plan(type, op);
-    case DataType::int32:
-    case DataType::uint32: return integer32Plan(type, op);
-    case DataType::int64:
-    case DataType::uint64: return integer64Plan(type, op);
-    case DataType::float16:
-    case DataType::bfloat16: return halfPlan(type, op);
-    case DataType::float8e4m3:
-    case DataType::float8e5m2: return float8Plan(type, op);
-    case DataType::float32:
-    case DataType::float64: return floatPlan(type, op);
+  switch (sizeOf(type)) {
+    case 1: return isFloat(type) ? float8Plan(type, op) : integer8Plan(type, op);
+    case 2: return isFloat(type) ? halfPlan(type, op) : integer16Plan(type, op);
+    case 4: return isFloat(type) ? floatPlan(type, op) : integer32Plan(type, op);
+    case 8: return isFloat(type) ? floatPlan(type, op) : integer64Plan(type, op);
   }
   return nullptr;
 }

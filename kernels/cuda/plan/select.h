@@ -20,7 +20,7 @@ auto selectOperator(ReduceOp::Kind op, const Make& make) {
     if (op == bor) return make(std::integral_constant<ReduceOp::Kind, bor>());
     if (op == bxor) return make(std::integral_constant<ReduceOp::Kind, bxor>());
   }
-  if constexpr (!device::isSigned(kType)) {
+  if constexpr (!traits(kType).isSignedInteger()) {
     if (op == sum) return make(std::integral_constant<ReduceOp::Kind, sum>());
     if (op == prod) return make(std::integral_constant<ReduceOp::Kind, prod>());
   }

@@ -20,21 +20,11 @@ bool isBitwise(ReduceOp::Kind kind) {
 
 const void* lookUp(DataType type, ReduceOp::Kind kind) {
   if (isBitwise(kind)) return isFloat(type) ? nullptr : bitsKernel(kind);
-  switch (type) {
-    case DataType::int8:
-    case DataType::uint8: return integer8Kernel(type, kind);
-    case DataType::int16:
-    case DataType::uint16: return integer16Kernel(type, kind);
-    case DataType::int32:
-    case DataType::uint32: return integer32Kernel(type, kind);
-    case DataType::int64:
-    case DataType::uint64: return integer64Kernel(type, kind);
-    case DataType::float16:
-    case DataType::bfloat16: return halfKernel(type, kind);
-    case DataType::float8e4m3:
-    case DataType::float8e5m2: return float8Kernel(type, kind);
-    case DataType::float32:
-    case DataType::float64: return floatKernel(type, kind);
+  switch (sizeOf(type)) {
+    case 1: return isFloat(type) ? float8Kernel(type, kind) : integer8Kernel(type, kind);
+    case 2: return isFloat(type) ? halfKernel(type, kind) : integer16Kernel(type, kind);
+    case 4: return isFloat(type) ? floatKernel(type, kind) : integer32Kernel(type, kind);
+    case 8: return isFloat(type) ? floatKernel(type, kind) : integer64Kernel(type, kind);
   }
   return nullptr;
 }

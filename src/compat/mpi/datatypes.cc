@@ -57,22 +57,8 @@ std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
   switch (sort) {
     case Sort::opaque: return std::nullopt;
     case Sort::bytes: return DataType::uint8;
-    case Sort::signed_integer:
-      switch (size) {
-        case 1: return DataType::int8;
-        case 2: return DataType::int16;
-        case 4: return DataType::int32;
-        case 8: return DataType::int64;
-      }
-      return std::nullopt;
-    case Sort::unsigned_integer:
-      switch (size) {
-        case 1: return DataType::uint8;
-        case 2: return DataType::uint16;
-        case 4: return DataType::uint32;
-        case 8: return DataType::uint64;
-      }
-      return std::nullopt;
+    case Sort::signed_integer: return integerType(true, size);
+    case Sort::unsigned_integer: return integerType(false, size);
     case Sort::real:
       if (size == 4) return DataType::float32;
       if (size == 8) return DataType::float64;

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "compat/nccl/cuda_driver.h"
 #include "compat/nccl/errors.h"
@@ -16,10 +18,13 @@ namespace rondo::compat::nccl {
 
 namespace {
 
-constexpr std::array<DataType, ncclNumTypes> kTypes = {
-    DataType::int8,    DataType::uint8,    DataType::int32,      DataType::uint32,
-    DataType::int64,   DataType::uint64,   DataType::float16,    DataType::float32,
-    DataType::float64, DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2};
+/// By NCCL's numbers.
+constexpr auto kTypes = [] {
+  std::array<DataType, ncclNumTypes> types{};
+  for (const DataTypeTraits& row : kDataTypeTraits)
+    if (row.nccl >= 0) types[static_cast<std::size_t>(row.nccl)] = row.type;
+  return types;
+}();
 
 constexpr std::array<ReduceOp, ncclNumOps> kOperators = {
     ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min, ReduceOp::avg};
@@ -42,17 +47,22 @@ double exactly(const void* scalar) {
   return factor;
 }
 
-/// Decodes a float with a sign bit, `exponent` bits and `mantissa` bits. `finite`: the format has
-/// no infinities.
-double narrow(unsigned bits, int exponent, int mantissa, bool finite) {
+template <std::signed_integral T>
+double integer(const void* scalar, bool is_signed) {
+  return is_signed ? exactly<T>(scalar) : exactly<std::make_unsigned_t<T>>(scalar);
+}
+
+/// Decodes a float type that is narrower than 32 bits.
+double narrow(unsigned bits, DataTypeTraits::Format format) {
+  const int exponent = format.exponent, mantissa = format.mantissa;
   const unsigned most = (1U << exponent) - 1;
   const int bias = static_cast<int>(most >> 1);
   const unsigned fraction = bits & ((1U << mantissa) - 1);
   const auto power = static_cast<int>(bits >> mantissa & most);
   const double sign = (bits >> (exponent + mantissa) & 1U) != 0 ? -1 : 1;
   const bool special = static_cast<unsigned>(power) == most;
-  if (special && finite && fraction == (1U << mantissa) - 1) return std::nan("");
-  if (special && !finite) return fraction != 0 ? std::nan("") : sign * HUGE_VAL;
+  if (special && format.infinity) return fraction != 0 ? std::nan("") : sign * HUGE_VAL;
+  if (special && fraction == (1U << mantissa) - 1) return std::nan("");
   if (power == 0) return sign * std::ldexp(fraction, 1 - bias - mantissa);
   return sign * std::ldexp((1U << mantissa) + fraction, power - bias - mantissa);
 }
@@ -115,23 +125,21 @@ ReduceOp builtInOperator(ncclRedOp_t op) {
 }
 
 double scalarOf(const void* scalar, DataType type) {
-  switch (type) {
-    case DataType::int8: return read<std::int8_t>(scalar);
-    case DataType::uint8: return read<std::uint8_t>(scalar);
-    case DataType::int16: return read<std::int16_t>(scalar);
-    case DataType::uint16: return read<std::uint16_t>(scalar);
-    case DataType::int32: return read<std::int32_t>(scalar);
-    case DataType::uint32: return read<std::uint32_t>(scalar);
-    case DataType::int64: return exactly<std::int64_t>(scalar);
-    case DataType::uint64: return exactly<std::uint64_t>(scalar);
-    case DataType::float16: return narrow(read<std::uint16_t>(scalar), 5, 10, false);
-    case DataType::bfloat16: return narrow(read<std::uint16_t>(scalar), 8, 7, false);
-    case DataType::float8e4m3: return narrow(read<std::uint8_t>(scalar), 4, 3, true);
-    case DataType::float8e5m2: return narrow(read<std::uint8_t>(scalar), 5, 2, false);
-    case DataType::float32: return read<float>(scalar);
-    case DataType::float64: return read<double>(scalar);
+  const DataTypeTraits& row = traits(type);
+  if (row.isFloat()) {
+    switch (row.bytes) {
+      case 1: return narrow(read<std::uint8_t>(scalar), row.format);
+      case 2: return narrow(read<std::uint16_t>(scalar), row.format);
+      case 4: return read<float>(scalar);
+      default: return read<double>(scalar);
+    }
   }
-  return 1;
+  switch (row.bytes) {
+    case 1: return integer<std::int8_t>(scalar, row.isSigned());
+    case 2: return integer<std::int16_t>(scalar, row.isSigned());
+    case 4: return integer<std::int32_t>(scalar, row.isSigned());
+    default: return integer<std::int64_t>(scalar, row.isSigned());
+  }
 }
 
 Config configOf(const ncclConfig_t* given, const Config& inherited) {

@@ -28,22 +28,12 @@ std::string typeText(nb::handle object) {
   return textOf(object.type());
 }
 
-std::optional<DataType> integer(bool is_signed, Py_ssize_t bytes) {
-  switch (bytes) {
-    case 1: return is_signed ? DataType::int8 : DataType::uint8;
-    case 2: return is_signed ? DataType::int16 : DataType::uint16;
-    case 4: return is_signed ? DataType::int32 : DataType::uint32;
-    case 8: return is_signed ? DataType::int64 : DataType::uint64;
-    default: return std::nullopt;
-  }
-}
-
 /// The type of a format character of Python's module struct, with the size in the buffer.
 std::optional<DataType> typeOf(char format, Py_ssize_t bytes) {
   if (std::string_view("bhilqn").find(format) != std::string_view::npos)
-    return integer(true, bytes);
+    return integerType(true, static_cast<std::size_t>(bytes));
   if (std::string_view("BHILQN").find(format) != std::string_view::npos)
-    return integer(false, bytes);
+    return integerType(false, static_cast<std::size_t>(bytes));
   if (format == 'e' && bytes == 2) return DataType::float16;
   if (format == 'f' && bytes == 4) return DataType::float32;
   if (format == 'd' && bytes == 8) return DataType::float64;
@@ -55,10 +45,11 @@ std::optional<DataType> typeOf(char format, Py_ssize_t bytes) {
   const std::string text = typeText(object);
   if (text.find("bool") != std::string::npos) hint = "; pass a.view(numpy.uint8)";
   if (text.find("complex") != std::string::npos) hint = "; pass a.view(numpy.float64 or float32)";
+  std::string known;
+  for (const DataTypeTraits& row : kDataTypeTraits)
+    known += (known.empty() ? "" : ", ") + std::string(row.numpy);
   refuseType(argument.call, name(argument) + " has elements that Rondo does not have (" + text +
-                                "): it has int8 to int64, uint8 to uint64, float16, bfloat16, "
-                                "float8_e4m3fn, float8_e5m2, float32 and float64" +
-                                hint);
+                                "); it has " + known + hint);
 }
 
 [[noreturn]] void refuseLayout(nb::handle object, const Argument& argument) {
@@ -125,8 +116,8 @@ bool Array::fromExtension(nb::handle object, const Argument& argument, Access ac
   const nb::object kind = object.attr("dtype");
   if (!nb::hasattr(kind, "name")) return false;
   const std::string called = nb::str(kind.attr("name")).c_str();
-  for (const DataType type : {DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2}) {
-    if (called != numpyName(type)) continue;
+  for (const DataType type : kDataTypes) {
+    if (called != traits(type).numpy) continue;
     const nb::object bits = object.attr("view")(sizeOf(type) == 2 ? "uint16" : "uint8");
     if (!fromBuffer(bits, argument, access)) return false;
     type_ = type;
@@ -138,18 +129,9 @@ bool Array::fromExtension(nb::handle object, const Argument& argument, Access ac
 namespace {
 
 std::optional<DataType> typeOf(const nb::dlpack::dtype& type) {
-  using Code = nb::dlpack::dtype_code;
-  if (type.lanes != 1) return std::nullopt;
-  const Py_ssize_t bytes = type.bits / 8;
-  switch (static_cast<Code>(type.code)) {
-    case Code::Int: return integer(true, bytes);
-    case Code::UInt: return integer(false, bytes);
-    case Code::Float: return typeOf(bytes == 2 ? 'e' : bytes == 4 ? 'f' : 'd', bytes);
-    case Code::Bfloat: return bytes == 2 ? std::optional(DataType::bfloat16) : std::nullopt;
-    case Code::Float8_E4M3FN: return DataType::float8e4m3;
-    case Code::Float8_E5M2: return DataType::float8e5m2;
-    default: return std::nullopt;
-  }
+  for (const DataTypeTraits& row : kDataTypeTraits)
+    if (type.lanes == 1 && type.code == row.dlpack && type.bits == 8 * row.bytes) return row.type;
+  return std::nullopt;
 }
 
 bool contiguous(const nb::ndarray<nb::ro>& tensor) {
@@ -205,11 +187,11 @@ void Array::release() {
 }
 
 nb::object newArray(nb::handle shape, DataType type) {
-  const bool extension =
-      type == DataType::bfloat16 || type == DataType::float8e4m3 || type == DataType::float8e5m2;
+  const std::string called(traits(type).numpy);
   const nb::module_ numpy = nb::module_::import_("numpy");
-  const nb::module_ names = extension ? nb::module_::import_("ml_dtypes") : numpy;
-  return numpy.attr("empty")(shape, names.attr(numpyName(type)));
+  const bool native = nb::hasattr(numpy, called.c_str());
+  const nb::module_ names = native ? numpy : nb::module_::import_("ml_dtypes");
+  return numpy.attr("empty")(shape, names.attr(called.c_str()));
 }
 
 } // namespace rondo::compat::python

@@ -3,14 +3,6 @@
 
 namespace rondo::compat::python {
 
-const char* numpyName(DataType type) {
-  constexpr const char* kNames[] = {
-      "int8",   "uint8",   "int16",    "uint16",        "int32",       "uint32",  "int64",
-      "uint64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"};
-  static_assert(std::size(kNames) == kDataTypeCount);
-  return kNames[static_cast<std::size_t>(type)];
-}
-
 std::string CallInfo::text() const {
   std::string text = name;
   if (size > 0) text += " on rank " + std::to_string(rank) + " of " + std::to_string(size);
@@ -19,7 +11,7 @@ std::string CallInfo::text() const {
     text += separator + part;
     separator = ", ";
   };
-  if (type) add(std::to_string(count) + " elements of " + numpyName(*type));
+  if (type) add(std::to_string(count) + " elements of " + std::string(traits(*type).numpy));
   if (op) add(std::string(rondo::name(*op)));
   if (root) add("root " + std::to_string(*root));
   if (peer) add("peer " + std::to_string(*peer));

@@ -28,9 +28,6 @@ struct CallInfo {
   std::string text() const;
 };
 
-/// The element type's name in NumPy and ml_dtypes.
-const char* numpyName(DataType type);
-
 /// Raises rondo.Error, or rondo.ArgumentError for wrong arguments. Needs the interpreter's lock.
 [[noreturn]] void raise(const Error& error, const CallInfo& info);
 /// Raises rondo.ArgumentError: this rank's arguments are wrong, and nothing was sent.

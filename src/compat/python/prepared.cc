@@ -63,8 +63,8 @@ void Prepared::takeSameType(nb::handle out) {
   held.result = nb::borrow(out);
   held.output = Array(out, {info.name, "out"}, Array::Access::write);
   if (held.output.type() != *info.type)
-    refuse(info.name, std::string("out has elements of type ") + numpyName(held.output.type()) +
-                          ", but a has " + numpyName(*info.type));
+    refuse(info.name, "out has elements of type " + std::string(traits(held.output.type()).numpy) +
+                          ", but a has " + std::string(traits(*info.type).numpy));
 }
 
 void Prepared::requireCount(std::size_t have, std::size_t need, const char* what) const {

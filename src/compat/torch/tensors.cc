@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <sstream>
@@ -15,23 +16,15 @@ namespace rondo::compat {
 namespace {
 
 std::optional<DataType> ownType(at::ScalarType type) {
-  switch (type) {
-    case at::kChar: return DataType::int8;
-    case at::kByte: return DataType::uint8;
-    case at::kShort: return DataType::int16;
-    case at::kUInt16: return DataType::uint16;
-    case at::kInt: return DataType::int32;
-    case at::kUInt32: return DataType::uint32;
-    case at::kLong: return DataType::int64;
-    case at::kUInt64: return DataType::uint64;
-    case at::kHalf: return DataType::float16;
-    case at::kBFloat16: return DataType::bfloat16;
-    case at::kFloat8_e4m3fn: return DataType::float8e4m3;
-    case at::kFloat8_e5m2: return DataType::float8e5m2;
-    case at::kFloat: return DataType::float32;
-    case at::kDouble: return DataType::float64;
-    default: return {};
-  }
+  static const auto known = [] {
+    std::array<std::optional<DataType>, static_cast<std::size_t>(at::ScalarType::NumOptions)> types;
+    for (std::size_t i = 0; i < types.size(); ++i)
+      for (const DataTypeTraits& row : kDataTypeTraits)
+        if (row.torch == c10::toString(static_cast<at::ScalarType>(i))) types[i] = row.type;
+    return types;
+  }();
+  const auto number = static_cast<std::size_t>(type);
+  return number < known.size() ? known[number] : std::nullopt;
 }
 
 bool movesAsBytes(at::ScalarType type) {

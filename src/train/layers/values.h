@@ -102,8 +102,19 @@ struct Dropout {
 };
 
 struct Residual;
-using LayerValue = std::variant<Linear, Relu, Flatten, Convolution, MaxPool, AveragePool,
-                                GlobalAveragePool, BatchNorm, Dropout, Residual>;
+
+/// A variant of all types but the first.
+template <class First, class... Others>
+struct VariantOfOthers {
+  using type = std::variant<Others...>;
+};
+
+/// Any layer of layers.def.
+using LayerValue = VariantOfOthers<void
+#define LAYER(Type, name) , Type
+#include "train/layers/layers.def"
+#undef LAYER
+                                   >::type;
 using LayerValues = std::vector<LayerValue>;
 
 /// body(x) + shortcut(x), where an empty shortcut is x itself. place() derives its shape and

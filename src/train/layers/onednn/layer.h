@@ -39,16 +39,10 @@ struct Blueprint {
   bool relu; ///< a ReLU follows, which the layer computes too
 };
 
-std::unique_ptr<Layer> build(const Linear& value, const Blueprint& from);
-std::unique_ptr<Layer> build(const Relu& value, const Blueprint& from);
-std::unique_ptr<Layer> build(const Flatten& value, const Blueprint& from);
-std::unique_ptr<Layer> build(const Convolution& value, const Blueprint& from);
-std::unique_ptr<Layer> build(const MaxPool& value, const Blueprint& from);
-std::unique_ptr<Layer> build(const AveragePool& value, const Blueprint& from);
-std::unique_ptr<Layer> build(const GlobalAveragePool& value, const Blueprint& from);
-std::unique_ptr<Layer> build(const BatchNorm& value, const Blueprint& from);
-std::unique_ptr<Layer> build(const Dropout& value, const Blueprint& from);
-std::unique_ptr<Layer> build(const Residual& value, const Blueprint& from);
+// build() of each layer
+#define LAYER(Type, name) std::unique_ptr<Layer> build(const Type& value, const Blueprint& from);
+#include "train/layers/layers.def"
+#undef LAYER
 
 /// Whether a layer can compute the ReLU after it in the same primitive.
 template <class Value>
