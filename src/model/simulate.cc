@@ -259,13 +259,14 @@ double closedForm(const plan::Algorithm& algorithm, const plan::Spec& spec, cons
   if (!algorithm.supports(spec))
     refuse(std::string(algorithm.name) + " does not support " + std::string(name(spec.collective)) +
            " of " + std::to_string(spec.ranks) + " ranks");
-  const double bytes = traits(spec.collective).movesData() ? std::max(blocks.bytes, 1.0) : 1;
+  const bool moves = traits(spec.collective).movesData();
+  const double bytes = moves ? std::max(blocks.bytes, 1.0) : 1;
   const LinkProfile& link = *linksOf(spec, network).back();
   const plan::Link costs{
       .alpha = link.alpha + link.send_overhead + link.receive_overhead,
       .beta = (link.send(bytes) + link.wire(bytes) + link.receive(bytes)) / bytes,
       .gamma = network.profile->reduceOf(sizeOf(blocks.type)).at(2 * bytes)};
-  return algorithm.cost(spec, costs, blocks.bytes);
+  return algorithm.cost(spec, costs, moves ? blocks.bytes : 0);
 }
 
 Outcome simulate(std::span<const plan::RankPlan> plans, const plan::Layout& layout,
