@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "model/tables.h"
+#include "plan/count.h"
+#include "plan/msccl.h"
 #include "plan/print.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
@@ -20,6 +22,7 @@
 #include "tools/plan_dot.h"
 #include "tools/plan_explain.h"
 #include "tools/plan_goal.h"
+#include "tools/plan_import.h"
 #include "tools/plan_names.h"
 #include "tools/plan_network.h"
 
@@ -37,7 +40,7 @@ struct PlanConfig {
   int ranks_per_gpu = 0;
   double memory_gbs = 0;
   bool explain = false;
-  std::string goal, dot;
+  std::string goal, dot, msccl, import;
   NetworkConfig network;
 };
 
@@ -220,12 +223,16 @@ int explain(const PlanConfig& config) {
   return kSuccess;
 }
 
+bool exports(const PlanConfig& config) {
+  return !config.goal.empty() || !config.dot.empty() || !config.msccl.empty();
+}
+
 /// Writes one algorithm's plans for other programs.
 int exportPlan(const PlanConfig& config) {
   const Collective collective = collectiveOf(config);
   const int ranks = singleRankCount(config);
   if (config.algorithm.empty() || config.algorithm == "all")
-    throw Error(ErrorCode::invalid_argument, "--goal and --dot need --algorithm NAME");
+    throw Error(ErrorCode::invalid_argument, "--goal, --dot and --msccl need --algorithm NAME");
   const auto names = parseAlgorithmList(config.algorithm, collective, ranks, config.layout);
   const plan::Choice choice = plan::parseChoice(names.front());
   const plan::Spec spec = choice.applied({.collective = collective,
@@ -237,6 +244,19 @@ int exportPlan(const PlanConfig& config) {
   if (!config.goal.empty())
     writeFile(config.goal, goalText(*choice.algorithm, spec, bytes, model::defaultProfile()));
   if (!config.dot.empty()) writeFile(config.dot, dotText(*choice.algorithm, spec));
+  if (!config.msccl.empty())
+    writeFile(config.msccl,
+              plan::mscclText(plan::buildAll(*choice.algorithm, spec), choice.text()));
+  return kSuccess;
+}
+
+int showImported(const PlanConfig& config) {
+  const plan::ImportedPlans imported = readMscclFile(config.import);
+  std::printf("%s: %s, proved\n%s\n\n", imported.name.c_str(),
+              std::string(name(imported.plans.front().spec.collective)).c_str(),
+              plan::summarize(imported.plans.front(), plan::count(imported.plans)).c_str());
+  for (const plan::RankPlan& one : imported.plans)
+    if (one.rank < 8) std::fputs(plan::describeSteps(one).c_str(), stdout);
   return kSuccess;
 }
 
@@ -267,6 +287,13 @@ void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
   app.add_option("--dot", config.dot,
                  "Write one algorithm's steps and messages to this file, for Graphviz")
       ->needs(algorithm);
+  app.add_option("--msccl", config.msccl,
+                 "Write one algorithm's plans to this file as XML, for MSCCL")
+      ->needs(algorithm);
+  app.add_option(
+         "--import", config.import,
+         "Read plans from this file, MSCCL's XML, prove them, and print what each rank does")
+      ->excludes(algorithm);
   auto* explain_flag = app.add_flag(
       "--explain", config.explain,
       "Predict each algorithm's time by cause, and say why the fastest wins and what the rules do");
@@ -315,8 +342,7 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   auto* list_flag = app->add_flag("--list", config->list,
                                   "List all algorithms and the collectives that they support");
   addViewOptions(*app, *config, algorithm);
-  check_flag->excludes(table_flag)->excludes(list_flag);
-  table_flag->excludes(list_flag);
+  check_flag->excludes(table_flag->excludes(list_flag))->excludes(list_flag);
   app->footer(
       "Exit status: 1 if a check fails or a count differs from its formula.\n\n"
       "Examples:\n"
@@ -332,7 +358,8 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
     if (config->list) return list();
     if (config->table) return table(*config);
     if (config->check) return check(*config);
-    if (!config->goal.empty() || !config->dot.empty()) return exportPlan(*config);
+    if (!config->import.empty()) return showImported(*config);
+    if (exports(*config)) return exportPlan(*config);
     if (config->ranks_per_gpu > 0) return predictForDevices(*config);
     if (config->algorithm.empty()) return compareAll(*config);
     return explain(*config);

@@ -2,33 +2,38 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iomanip>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "model/simulate.h"
+#include "plan/msccl.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
 #include "tools/bench/shape.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
 #include "tools/parse.h"
+#include "tools/plan_import.h"
 #include "tools/plan_names.h"
 #include "tools/plan_network.h"
 #include "tools/plan_text.h"
+#include "tools/simulate_topology.h"
+#include "tools/simulate_trace.h"
+#include "tools/simulate_train.h"
 
 namespace rondo::tools {
 
 namespace {
 
 /// Ranks that one simulation may have. A tree of 65536 takes half a minute, most of it to build the
-/// plans.
-constexpr int kMostSimulated = 1 << 16;
+/// plans. More ranks have the time of the algorithm's formula.
+constexpr int kMostSimulated = 1 << 16, kMostRanks = 1 << 20;
 
 struct SimulateConfig {
-  std::string collective = "allreduce", algorithm = "all", bytes = "1M", layout, trace;
-  int ranks = 4, root = 0;
+  std::string collective = "allreduce", algorithm = "all", bytes = "1M", layout, trace, import,
+              topology;
+  int ranks = 4, root = 0, nodes = 0;
   bool json = false, in_place = false;
   NetworkConfig network;
 };
@@ -37,9 +42,10 @@ struct SimulateRow {
   std::string algorithm;
   std::size_t bytes = 0; ///< as the benchmark counts them
   model::Outcome outcome;
-  std::string too_large; ///< why it was not simulated; empty if it was
+  /// Why it was not simulated; empty if it was. Then the outcome has only the time of the formula.
+  std::string too_large;
 
-  bool ends() const { return too_large.empty() && outcome.stuck.empty(); }
+  bool ends() const { return outcome.stuck.empty(); }
   /// 0 if the call takes no time.
   double gbs() const {
     return outcome.seconds > 0 ? static_cast<double>(bytes) / outcome.seconds * 1e-9 : 0;
@@ -55,32 +61,6 @@ struct SimulateRow {
   }
 };
 
-/// Writes the steps of a simulation in the format of Chrome's tracing, which Perfetto reads too. A
-/// rank is a process, a lane a thread.
-class TraceWriter {
- public:
-  explicit TraceWriter(const std::string& path) : file_(path) {
-    if (!file_) throw Error(ErrorCode::system, path + ": cannot be written");
-    file_ << std::fixed << std::setprecision(3) << "{\"traceEvents\": ["; // whole nanoseconds
-  }
-  void add(const model::Span& span) {
-    file_ << (first_ ? "\n" : ",\n") << "{\"ph\": \"X\", \"name\": \"step " << span.step
-          << "\", \"pid\": " << span.rank << ", \"tid\": " << span.lane
-          << ", \"ts\": " << span.begin * 1e6 << ", \"dur\": " << (span.end - span.begin) * 1e6
-          << ", \"args\": {\"tile\": " << span.tile << "}}";
-    first_ = false;
-  }
-  void close() {
-    file_ << "\n]}\n";
-    file_.close();
-    if (!file_) throw Error(ErrorCode::system, "the trace could not be written");
-  }
-
- private:
-  std::ofstream file_;
-  bool first_ = true;
-};
-
 std::string simulatedTable(const std::vector<SimulateRow>& rows) {
   Columns columns;
   columns.add({"algorithm", "bytes", "time", "algbw GB/s", "latency", "bytes", "reduction",
@@ -88,7 +68,9 @@ std::string simulatedTable(const std::vector<SimulateRow>& rows) {
   for (const SimulateRow& row : rows) {
     const model::Outcome& o = row.outcome;
     if (!row.too_large.empty()) {
-      columns.add({row.algorithm, bytesText(row.bytes), "-", "-", "-", "-", "-", "-", "-", "-"});
+      columns.add({row.algorithm, bytesText(row.bytes), timeText(o.seconds),
+                   row.gbs() > 0 ? formatted("%.3g", row.gbs()) : "-", "-", "-", "-", "-", "-",
+                   "-"});
       continue;
     }
     if (!o.stuck.empty()) {
@@ -105,23 +87,82 @@ std::string simulatedTable(const std::vector<SimulateRow>& rows) {
   for (const SimulateRow& row : rows)
     if (!row.too_large.empty())
       text += row.algorithm + " of " + bytesText(row.bytes) +
-              " is not simulated: " + row.too_large + "\n";
+              " is not simulated: " + row.too_large +
+              ". Its time is that of the formula in its file\n";
     else if (!row.outcome.stuck.empty())
       text += row.algorithm + " never ends: " + row.outcome.stuck + "\n";
   return text;
 }
 
-std::string simulatedJson(const std::vector<SimulateRow>& rows, const SimulateConfig& config,
-                          const PlannedNetwork& planned) {
-  nlohmann::ordered_json json{{"collective", config.collective},
-                              {"ranks", config.ranks},
-                              {"profile", planned.profile.name},
+/// What all rows have in common.
+struct Simulation {
+  plan::Spec spec;
+  PlannedNetwork planned;
+  std::vector<std::string> algorithms = {};
+  std::optional<plan::ImportedPlans> imported = {}; ///< in place of an algorithm
+};
+
+SimulateRow simulatedRow(const std::string& word, const Simulation& what, std::size_t bytes,
+                         bool in_place, const model::Observer& observer) {
+  const model::Blocks blocks{
+      .bytes = static_cast<double>(bytes) /
+               static_cast<double>(blocksOfSize(what.spec.collective, what.spec.ranks)),
+      .in_place = in_place};
+  const model::Network network = what.planned.network();
+  SimulateRow row{word, bytes, {}, {}};
+  if (what.imported) {
+    row.outcome =
+        model::simulate(what.imported->plans, what.spec.layout, blocks, network, observer);
+    return row;
+  }
+  const plan::Choice choice = plan::parseChoice(word);
+  const plan::Spec spec = choice.applied(what.spec);
+  try {
+    if (spec.ranks > kMostSimulated)
+      throw model::TooLarge("more than " + std::to_string(kMostSimulated) + " ranks");
+    row.outcome = model::simulate(*choice.algorithm, spec, blocks, network, observer);
+  } catch (const model::TooLarge& error) {
+    row.too_large = error.what();
+    row.outcome.seconds = model::closedForm(*choice.algorithm, spec, blocks, network);
+  }
+  return row;
+}
+
+Simulation simulationOf(const SimulateConfig& config) {
+  Simulation what{.spec = {.collective = parseCollective(config.collective),
+                           .ranks = config.ranks,
+                           .root = config.root},
+                  .planned = plannedNetwork(config.network)};
+  if (!config.import.empty()) {
+    what.imported = readMscclFile(config.import);
+    what.spec = what.imported->plans.front().spec;
+    what.algorithms = {what.imported->name.empty() ? config.import : what.imported->name};
+  }
+  if (!config.topology.empty())
+    what.spec.layout =
+        placeOn(config.topology, config.nodes, what.spec.ranks, config.network, what.planned);
+  else what.spec.layout = plan::parseLayout(config.layout, what.spec.ranks);
+  if (what.spec.root >= what.spec.ranks)
+    throw Error(ErrorCode::invalid_argument, "root " + std::to_string(what.spec.root) +
+                                                 " is not in 0 to " +
+                                                 std::to_string(what.spec.ranks - 1));
+  if (!what.imported)
+    what.algorithms = parseAlgorithmList(config.algorithm, what.spec.collective, what.spec.ranks,
+                                         plan::text(what.spec.layout));
+  return what;
+}
+
+std::string simulatedJson(const std::vector<SimulateRow>& rows, const Simulation& what) {
+  nlohmann::ordered_json json{{"collective", name(what.spec.collective)},
+                              {"ranks", what.spec.ranks},
+                              {"profile", what.planned.profile.name},
                               {"rows", nlohmann::ordered_json::array()}};
   for (const SimulateRow& row : rows) {
     const model::Outcome& o = row.outcome;
     nlohmann::ordered_json one{{"algorithm", row.algorithm}, {"bytes", row.bytes}};
     if (!row.too_large.empty()) {
       one["too_large"] = row.too_large;
+      one["formula_us"] = o.seconds * 1e6;
       json["rows"].push_back(std::move(one));
       continue;
     }
@@ -145,50 +186,32 @@ std::string simulatedJson(const std::vector<SimulateRow>& rows, const SimulateCo
   return json.dump(1) + "\n";
 }
 
-SimulateRow simulatedRow(const std::string& word, const plan::Spec& spec, std::size_t bytes,
-                         const SimulateConfig& config, const PlannedNetwork& planned,
-                         const model::Observer& observer) {
-  const plan::Choice choice = plan::parseChoice(word);
-  const double block =
-      static_cast<double>(bytes) / static_cast<double>(blocksOfSize(spec.collective, spec.ranks));
-  SimulateRow row{word, bytes, {}, {}};
-  try {
-    row.outcome =
-        model::simulate(*choice.algorithm, choice.applied(spec),
-                        {.bytes = block, .in_place = config.in_place}, planned.network(), observer);
-  } catch (const model::TooLarge& error) {
-    row.too_large = error.what();
-  }
-  return row;
-}
-
 int simulateCollective(const SimulateConfig& config) {
-  const Collective collective = parseCollective(config.collective);
-  const PlannedNetwork planned = plannedNetwork(config.network);
-  const plan::Spec spec{.collective = collective,
-                        .ranks = config.ranks,
-                        .root = config.root,
-                        .layout = plan::parseLayout(config.layout, config.ranks)};
-  if (config.root >= config.ranks)
-    throw Error(ErrorCode::invalid_argument, "root " + std::to_string(config.root) +
-                                                 " is not in 0 to " +
-                                                 std::to_string(config.ranks - 1));
-  const auto names = parseAlgorithmList(config.algorithm, collective, config.ranks, config.layout);
+  const Simulation what = simulationOf(config);
+  const Collective collective = what.spec.collective;
   const std::vector<std::size_t> sizes =
       traits(collective).movesData() ? parseByteCounts(config.bytes) : std::vector<std::size_t>{0};
   std::unique_ptr<TraceWriter> trace;
   if (!config.trace.empty()) {
-    if (names.size() != 1 || sizes.size() != 1)
+    if (what.algorithms.size() != 1 || sizes.size() != 1)
       throw Error(ErrorCode::invalid_argument, "--trace needs one algorithm and one size");
     trace = std::make_unique<TraceWriter>(config.trace);
   }
   model::Observer observer;
-  if (trace) observer = [&](const model::Span& span) { trace->add(span); };
+  if (trace)
+    observer = [&](const model::Span& span) {
+      trace->add({.name = "step " + std::to_string(span.step),
+                  .process = span.rank,
+                  .thread = static_cast<int>(span.lane),
+                  .begin = span.begin,
+                  .end = span.end,
+                  .detail = "\"tile\": " + std::to_string(span.tile)});
+    };
   std::vector<SimulateRow> rows;
   for (const std::size_t bytes : sizes) {
     const std::size_t begin = rows.size();
-    for (const std::string& word : names)
-      rows.push_back(simulatedRow(word, spec, bytes, config, planned, observer));
+    for (const std::string& word : what.algorithms)
+      rows.push_back(simulatedRow(word, what, bytes, config.in_place, observer));
     std::stable_sort(rows.begin() + static_cast<std::ptrdiff_t>(begin), rows.end(),
                      [](const SimulateRow& a, const SimulateRow& b) {
                        if (a.ends() != b.ends()) return a.ends();
@@ -197,11 +220,12 @@ int simulateCollective(const SimulateConfig& config) {
   }
   if (trace) trace->close();
   if (config.json) {
-    std::fputs(simulatedJson(rows, config, planned).c_str(), stdout);
+    std::fputs(simulatedJson(rows, what).c_str(), stdout);
     return kSuccess;
   }
-  std::printf("%s on %d ranks, simulated: %s\n\n%s", config.collective.c_str(), config.ranks,
-              planned.text(spec.layout).c_str(), simulatedTable(rows).c_str());
+  std::printf("%s on %d ranks, simulated: %s\n\n%s", std::string(name(collective)).c_str(),
+              what.spec.ranks, what.planned.text(what.spec.layout).c_str(),
+              simulatedTable(rows).c_str());
   return kSuccess;
 }
 
@@ -214,14 +238,30 @@ Action addSimulate(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("collective", config->collective, "Default: allreduce")->transform(collectives());
   app->add_option("--algorithm", config->algorithm, "'all' (default), or a comma list of names");
   app->add_option("-p,--ranks", config->ranks, "Number of ranks")
-      ->check(CLI::Range(1, kMostSimulated))
+      ->check(CLI::Range(1, kMostRanks))
       ->capture_default_str();
   app->add_option("-r,--root", config->root, "Root rank")
-      ->check(CLI::Range(0, kMostSimulated - 1))
+      ->check(CLI::Range(0, kMostRanks - 1))
       ->capture_default_str();
   app->add_option("--bytes", config->bytes, "Sizes, as in rondo bench: 8,64K,1M")
       ->capture_default_str();
-  app->add_option("--layout", config->layout, "Layout of the ranks, as in rondo plan");
+  auto* layout =
+      app->add_option("--layout", config->layout, "Layout of the ranks, as in rondo plan");
+  auto* import =
+      app->add_option("--import", config->import,
+                      "Simulate the plans of this file, MSCCL's XML, once they are proved");
+  for (const char* option : {"collective", "--algorithm", "--ranks", "--root"})
+    import->excludes(app->get_option(option));
+  auto* topology =
+      app->add_option("--topology", config->topology,
+                      "Place the ranks on the GPUs, or else the cores, of this machine: XML of "
+                      "hwloc or NCCL. NCCL's files also give the speeds of links")
+          ->excludes(layout);
+  app->add_option("--nodes", config->nodes,
+                  "With --topology: machines of this kind; default: 1, "
+                  "or as many as a links file names")
+      ->check(CLI::Range(1, kMostRanks))
+      ->needs(topology);
   app->add_flag("--in-place", config->in_place, "Input and output are the same buffer");
   addNetworkOptions(*app, config->network);
   addConditionOptions(*app, config->network);
@@ -236,8 +276,18 @@ Action addSimulate(CLI::App& parent, const std::vector<std::string>&) {
       "  rondo simulate allreduce -p 16 --layout 4x4 --bytes 64M --straggler 3=500\n"
       "  rondo simulate allreduce -p 8 --bytes 8M --ideal 1,10\n"
       "  rondo simulate broadcast -p 8 --algorithm tree --dead-link 0-4\n"
-      "  rondo simulate allreduce -p 8 --algorithm ring --bytes 1M --trace ring.json\n");
+      "  rondo simulate allreduce -p 8 --algorithm ring --bytes 1M --trace ring.json\n"
+      "  rondo simulate allreduce -p 16 --topology h100.xml --nodes 2 --bytes 64M\n"
+      "  rondo simulate --import allreduce.xml --bytes 1M\n"
+      "  rondo simulate train --model resnet50 --tflops 10 --bucket-cap 25M -p 256\n");
+#if RONDO_HAVE_TRAINER
+  const Action train = addSimulateTrain(*app);
+  return [config, app, train] {
+    return app->got_subcommand("train") ? train() : simulateCollective(*config);
+  };
+#else
   return [config] { return simulateCollective(*config); };
+#endif
 }
 
 } // namespace rondo::tools

@@ -60,8 +60,9 @@ Action addTopo(CLI::App& parent, const std::vector<std::string>& arguments) {
   CLI::App* app = parent.add_subcommand("topo", "Show machines, and where ranks run on them");
   app->add_option(
       "--file", config->file,
-      "Show a machine file instead of this machine: XML from `lstopo --of xml` of hwloc 1, 2 or 3; "
-      "a file NAME.links next to NAME.xml adds what hwloc does not know");
+      "Show a machine file instead of this machine: XML from `lstopo --of xml` of hwloc 1, 2 or 3, "
+      "or from NCCL (NCCL_TOPO_DUMP_FILE); a file NAME.links next to NAME.xml adds what hwloc does "
+      "not know");
   app->add_option(
          "-p,--ranks", config->ranks,
          "Start this many ranks, unless a launcher did, and show where they run, how they are "

@@ -1,5 +1,6 @@
 // `rondo train`: defines its options.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -137,10 +138,11 @@ class Adder {
   std::string flag_{option_.flag}, help_{option_.help};
 };
 
-/// Adds all rows of the table.
-void addTable(CLI::App& app, TrainOptions& options) {
+/// Adds the rows of the table that are wanted.
+void addTable(CLI::App& app, TrainOptions& options, const auto& wanted) {
   TrainOptions defaults;
   for (const TrainOption& option : trainOptionTable()) {
+    if (!wanted(option)) continue;
     const TrainMember usual = option.member(defaults);
     CLI::Option* added = std::visit(
         [&](auto* value) {
@@ -191,12 +193,19 @@ CLI::Option* addRanks(CLI::App& app, TrainConfig& config) {
 
 /// Returns -p.
 CLI::Option* addAll(CLI::App& app, TrainConfig& config) {
-  addTable(app, config.options);
+  addTable(app, config.options, [](const TrainOption&) { return true; });
   addOthers(app, config);
   return addRanks(app, config);
 }
 
 } // namespace
+
+void addTrainOptions(CLI::App& app, TrainOptions& options,
+                     std::initializer_list<std::string_view> names) {
+  addTable(app, options, [&](const TrainOption& option) {
+    return std::find(names.begin(), names.end(), option.name) != names.end();
+  });
+}
 
 void parseTrain(const std::string& line, TrainConfig& config) {
   CLI::App app;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <unordered_map>
 
 #include "model/simulate.h"
 #include "rondo/error.h"
@@ -168,28 +167,31 @@ Programs::Programs(const plan::Algorithm& algorithm, const plan::Spec& spec) {
   // Even one plan of such a call may take minutes to build.
   if (algorithm.closedForm(spec).total_sent > kMostBlocks)
     throw TooLarge("more than 50 million blocks to send");
-  std::unordered_multimap<std::uint64_t, std::uint32_t> known;
-  std::size_t channels = 0, steps = 0;
-  for (int rank = 0; rank < spec.ranks; ++rank) {
-    const plan::RankPlan plan = algorithm.build(spec, rank);
-    if (rank == 0) first_ = plan;
-    channels += plan.channels.size();
-    for (const plan::Lane& lane : plan.lanes) steps += lane.steps.size();
-    if (channels > kMostChannels) throw TooLarge("more than 50 million channels to simulate");
-    if (steps > kMostSteps) throw TooLarge("more than 200 million steps to simulate");
-    Program program = Compiler(plan).take();
-    const std::uint64_t hash = hashOf(program);
-    const auto [begin, end] = known.equal_range(hash);
-    const auto found =
-        std::find_if(begin, end, [&](const auto& entry) { return all_[entry.second] == program; });
-    if (found != end) {
-      of_.push_back(found->second);
-      continue;
-    }
-    of_.push_back(static_cast<std::uint32_t>(all_.size()));
-    known.emplace(hash, of_.back());
-    all_.push_back(std::move(program));
+  for (int rank = 0; rank < spec.ranks; ++rank) add(algorithm.build(spec, rank));
+}
+
+Programs::Programs(std::span<const plan::RankPlan> plans) {
+  for (const plan::RankPlan& plan : plans) add(plan);
+}
+
+void Programs::add(const plan::RankPlan& plan) {
+  if (of_.empty()) first_ = plan;
+  channels_ += plan.channels.size();
+  for (const plan::Lane& lane : plan.lanes) steps_ += lane.steps.size();
+  if (channels_ > kMostChannels) throw TooLarge("more than 50 million channels to simulate");
+  if (steps_ > kMostSteps) throw TooLarge("more than 200 million steps to simulate");
+  Program program = Compiler(plan).take();
+  const std::uint64_t hash = hashOf(program);
+  const auto [begin, end] = known_.equal_range(hash);
+  const auto found =
+      std::find_if(begin, end, [&](const auto& entry) { return all_[entry.second] == program; });
+  if (found != end) {
+    of_.push_back(found->second);
+    return;
   }
+  of_.push_back(static_cast<std::uint32_t>(all_.size()));
+  known_.emplace(hash, of_.back());
+  all_.push_back(std::move(program));
 }
 
 } // namespace rondo::model

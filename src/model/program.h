@@ -1,7 +1,10 @@
 // Plans of all ranks in a compact form for simulation: equal plans are kept once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "plan/plan.h"
@@ -66,6 +69,8 @@ class Programs {
   /// `algorithm` must support the spec. Throws Error(invalid_argument) if a plan uses a channel to
   /// a rank that does not exist; TooLarge for plans of many millions of channels or steps.
   Programs(const plan::Algorithm& algorithm, const plan::Spec& spec);
+  /// Of plans of all ranks, for example imported ones.
+  explicit Programs(std::span<const plan::RankPlan> plans);
 
   int ranks() const { return static_cast<int>(of_.size()); }
   const Program& of(int rank) const { return all_[of_[static_cast<std::size_t>(rank)]]; }
@@ -74,9 +79,13 @@ class Programs {
   const plan::RankPlan& first() const { return first_; } ///< rank 0's plan
 
  private:
+  void add(const plan::RankPlan& plan);
+
   plan::RankPlan first_;
   std::vector<Program> all_;
-  std::vector<std::uint32_t> of_; ///< by rank
+  std::vector<std::uint32_t> of_;                               ///< by rank
+  std::unordered_multimap<std::uint64_t, std::uint32_t> known_; ///< by hash: index in all_
+  std::size_t channels_ = 0, steps_ = 0;                        ///< of all ranks
 };
 
 } // namespace rondo::model

@@ -211,13 +211,10 @@ void Simulator::applyConditions(const Conditions& conditions) {
         channel.factor = slow.factor;
 }
 
-Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
-                 const Network& network, const Observer& observer) {
-  if (!algorithm.supports(spec))
-    refuse(std::string(algorithm.name) + " does not support " + std::string(name(spec.collective)) +
-           " of " + std::to_string(spec.ranks) + " ranks");
-  checkConditions(network.conditions, spec.ranks);
-  const Programs programs(algorithm, spec);
+namespace {
+
+Outcome run(const Programs& programs, const plan::Spec& spec, const Blocks& blocks,
+            const Network& network, const Observer& observer) {
   const Sizes sizes = sizesOf(programs.first(), blocks, network);
   const LinkProfile& nearest = *linksOf(spec, network).front();
   const bool folded = programs.symmetric() && spec.ranks > 1 && network.conditions.normal() &&
@@ -244,6 +241,43 @@ Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const
     outcome.max_sent = std::max(outcome.max_sent, bytes);
   }
   return outcome;
+}
+
+} // namespace
+
+Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
+                 const Network& network, const Observer& observer) {
+  if (!algorithm.supports(spec))
+    refuse(std::string(algorithm.name) + " does not support " + std::string(name(spec.collective)) +
+           " of " + std::to_string(spec.ranks) + " ranks");
+  checkConditions(network.conditions, spec.ranks);
+  return run(Programs(algorithm, spec), spec, blocks, network, observer);
+}
+
+double closedForm(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
+                  const Network& network) {
+  if (!algorithm.supports(spec))
+    refuse(std::string(algorithm.name) + " does not support " + std::string(name(spec.collective)) +
+           " of " + std::to_string(spec.ranks) + " ranks");
+  const bool moves = traits(spec.collective).movesData();
+  const double bytes = moves ? std::max(blocks.bytes, 1.0) : 1;
+  const LinkProfile& link = *linksOf(spec, network).back();
+  const plan::Link costs{
+      .alpha = link.alpha + link.send_overhead + link.receive_overhead,
+      .beta = (link.send(bytes) + link.wire(bytes) + link.receive(bytes)) / bytes,
+      .gamma = network.profile->reduceOf(sizeOf(blocks.type)).at(2 * bytes)};
+  return algorithm.cost(spec, costs, moves ? blocks.bytes : 0);
+}
+
+Outcome simulate(std::span<const plan::RankPlan> plans, const plan::Layout& layout,
+                 const Blocks& blocks, const Network& network, const Observer& observer) {
+  if (plans.empty()) refuse("there are no plans to simulate");
+  plan::Spec spec = plans.front().spec;
+  if (static_cast<std::size_t>(spec.ranks) != plans.size())
+    refuse(std::to_string(plans.size()) + " plans for " + std::to_string(spec.ranks) + " ranks");
+  spec.layout = layout;
+  checkConditions(network.conditions, spec.ranks);
+  return run(Programs(plans), spec, blocks, network, observer);
 }
 
 } // namespace rondo::model

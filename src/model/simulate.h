@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -96,5 +97,16 @@ class TooLarge : public Error {
 /// a condition names a rank that does not exist; TooLarge.
 Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
                  const Network& network, const Observer& observer = {});
+
+/// Seconds by the formula in the algorithm's file, for calls that are too large to be simulated.
+/// Its alpha, beta and gamma are those of a message of the whole block on the slowest kind of link
+/// that the ranks use; contention, tiles and conditions do not count. Throws as simulate() does.
+double closedForm(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
+                  const Network& network);
+
+/// simulate() for plans of all ranks that no algorithm of Rondo made; they must satisfy
+/// plan/check.h.
+Outcome simulate(std::span<const plan::RankPlan> plans, const plan::Layout& layout,
+                 const Blocks& blocks, const Network& network, const Observer& observer = {});
 
 } // namespace rondo::model

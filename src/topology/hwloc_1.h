@@ -3,9 +3,12 @@
 
 #include <string>
 
-#include "topology/xml.h"
+#include "base/xml.h"
 
 namespace rondo::topology {
+
+using base::complain;
+using Element = base::XmlElement;
 
 /// Converts the elements of a file without a version, as hwloc 1 wrote it, into version 2's names
 /// and order: Socket becomes Package, the name of a Cache gets its level, and a NUMANode, which

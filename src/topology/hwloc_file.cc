@@ -9,9 +9,10 @@
 
 #include "base/parse.h"
 #include "base/read_file.h"
+#include "base/xml.h"
 #include "rondo/error.h"
 #include "topology/hwloc_1.h"
-#include "topology/xml.h"
+#include "topology/nccl_file.h"
 
 namespace rondo::topology {
 namespace {
@@ -324,12 +325,13 @@ std::string contents(const std::string& path) {
 
 } // namespace
 
-Machine parseHwloc(std::string_view xml, const std::string& file) {
-  const Element topology = parseXml(xml, file);
+Machine parseMachine(std::string_view xml, const std::string& file) {
+  const Element topology = base::parseXml(xml, file);
+  if (topology.name == "system") return fromNccl(topology, file);
   if (topology.name != "topology")
-    complain(
-        file, topology.line,
-        "the outermost element is <" + topology.name + ">, where hwloc's <topology> should be");
+    complain(file, topology.line,
+             "the outermost element is <" + topology.name +
+                 ">; valid: hwloc's <topology>, NCCL's <system>");
   const std::string* version = topology.find("version");
   if (!version) return Assembly(fromVersion1(topology, file), 2, file).take();
   if (!version->starts_with("2.") && !version->starts_with("3."))
@@ -340,7 +342,7 @@ Machine parseHwloc(std::string_view xml, const std::string& file) {
 }
 
 Machine readMachine(const std::string& path) {
-  Machine machine = parseHwloc(contents(path), path);
+  Machine machine = parseMachine(contents(path), path);
   machine.source += ", " + path;
   const std::filesystem::path links = std::filesystem::path(path).replace_extension(".links");
   if (std::filesystem::exists(links)) {

@@ -1,4 +1,5 @@
-// Reads machine files: the XML of hwloc's lstopo, and links files with what hwloc does not know.
+// Reads machine files: the XML of hwloc's lstopo or of NCCL, and links files with what hwloc does
+// not know.
 #pragma once
 
 #include <string>
@@ -10,10 +11,11 @@ namespace rondo::topology {
 
 /// Returns the machine that an XML file of hwloc 1, 2 or 3 describes (`lstopo --of xml`): NUMA
 /// nodes, caches from level 2 on, and of PCI devices the bridges, GPUs and network cards. `file` is
-/// used in error texts, and as the machine's name if the XML has no host name. Throws
-/// Error(invalid_argument) "FILE:LINE: WHY" for text that is not XML, for other versions, unknown
-/// types or elements, contradictions, and files of several machines.
-Machine parseHwloc(std::string_view xml, const std::string& file);
+/// used in error texts, and as the machine's name if the XML has no host name. Also takes NCCL's
+/// topology files (nccl_file.h). Throws Error(invalid_argument) "FILE:LINE: WHY" for text that is
+/// not XML, for other versions, unknown types or elements, contradictions, and files of several
+/// machines.
+Machine parseMachine(std::string_view xml, const std::string& file);
 
 /// Adds the contents of a links file to a machine. The first line is "rondo-links 1"; each other
 /// line is one of the following; '#' begins a comment:

@@ -5,12 +5,14 @@
 #include <set>
 
 #include "base/parse.h"
+#include "base/xml.h"
 #include "rondo/error.h"
 #include "topology/hwloc_file.h"
-#include "topology/xml.h"
 
 namespace rondo::topology {
 namespace {
+
+using base::complain;
 
 constexpr std::string_view kFirstLine = "rondo-links 1";
 constexpr int kMostLinks = 1024; ///< of a GPU; a larger number is taken for a typing error

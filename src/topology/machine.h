@@ -46,6 +46,9 @@ struct Object {
   std::vector<std::string> aliases = {}; ///< its other names, and its PCI address
   std::string model = {};                ///< the vendor's name for it; may be empty
   Processors processors = {};            ///< that it contains; of a device: the nearest ones
+  /// GPU: of its PCI link; card: of its cable. 10^9 bytes a second each way; 0: unknown. Only files
+  /// of NCCL say it.
+  double gbs = 0;
 };
 
 /// Links between two GPUs, which are given by their numbers; a < b.
@@ -53,6 +56,7 @@ struct NvLink {
   int a = 0, b = 0;
   int links = 0;         ///< links of each of the two GPUs
   bool switched = false; ///< the links lead to switches, which connect other GPUs too
+  double gbs = 0;        ///< of one link, as Object::gbs
 
   bool operator==(const NvLink&) const = default;
 };

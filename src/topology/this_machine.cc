@@ -23,7 +23,7 @@ Machine thisMachine(std::string& missing) {
           read(&xml, [](void* to, const char* text) { *static_cast<std::string*>(to) = text; });
       missing = why ? why : "";
       if (!why) {
-        Machine machine = parseHwloc(xml, "this machine");
+        Machine machine = parseMachine(xml, "this machine");
         addNvLinks(machine);
         return machine;
       }

@@ -61,6 +61,8 @@ TEST_CASE("on an ideal network the simulated time is the formula in the algorith
     const double bytes = traits(spec.collective).movesData() ? kBytes : 0;
     CHECK(outcome.seconds ==
           Approx(algorithm.cost(spec, {kAlpha, kBeta, 0}, bytes)).epsilon(1e-12));
+    CHECK(closedForm(algorithm, spec, {kBytes}, {.profile = &ideal}) ==
+          Approx(outcome.seconds).epsilon(1e-12));
     CHECK(outcome.terms.sum() == Approx(outcome.seconds).epsilon(1e-12));
     CHECK(outcome.terms.contention == 0);
     CHECK(outcome.stuck.empty());

@@ -13,6 +13,7 @@
 #include "tests/tools/shell.h"
 #include "tools/plan_dot.h"
 #include "tools/plan_goal.h"
+#include "tools/simulate_topology.h"
 #include "tools/tune_fit.h"
 #include "tools/tune_plot.h"
 
@@ -116,11 +117,130 @@ TEST_CASE("simulate: calls without bytes, without messages and too large ones ha
   CHECK(barrier["bytes"] == 0);
   CHECK(barrier["algbw_gbs"] == 0);
   CHECK(rowOf("allreduce -p 1 --in-place --bytes 8 --ideal 1,1")["algbw_gbs"] == 0);
-  CHECK(rowOf("allreduce -p 65536 --algorithm oneshot --bytes 8")["too_large"].get<std::string>() ==
-        "more than 50 million blocks to send");
+  const auto large = rowOf("allreduce -p 65536 --algorithm oneshot --bytes 8 --ideal 1,1");
+  CHECK(large["too_large"].get<std::string>() == "more than 50 million blocks to send");
   const Outcome table = shell("$RONDO simulate allreduce -p 2 --algorithm ring --bytes 8,1000T");
   CHECK(table.status == 0);
   CHECK(table.out.find("is not simulated: more than 200 million messages") != std::string::npos);
+}
+
+TEST_CASE("simulate: a million ranks have the time of the formula, and the output says so",
+          "[simulate]") {
+  const std::string call = "$RONDO simulate allreduce -p 1000000 --bytes 1M --ideal 1,1 ";
+  const Outcome table = shell(call);
+  CHECK(table.status == 0);
+  CHECK(
+      table.out.find("ring of 1M is not simulated: more than 65536 ranks. Its time is that of the "
+                     "formula in its file") != std::string::npos);
+  const auto json = nlohmann::json::parse(shell(call + "--algorithm ring --json").out);
+  const double each = 1e-6 + 1048576 / 1e6 * 1e-9;
+  CHECK(json["rows"][0]["formula_us"].get<double>() == Approx(2 * 999999 * each * 1e6));
+  CHECK(shell("$RONDO simulate -p 1048577").status == 2);
+}
+
+TEST_CASE("simulate: imported plans take as long as the plans that were exported", "[simulate]") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("ring.xml");
+  REQUIRE(shell("$RONDO plan allreduce -p 5 --algorithm ring --msccl " + file).status == 0);
+  const std::string options = " --bytes 1M --ideal 2,3 --json";
+  const auto timeOf = [&](const std::string& what) {
+    const Outcome outcome = shell("$RONDO simulate " + what + options);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    const auto json = nlohmann::json::parse(outcome.out);
+    CHECK(json["ranks"] == 5);
+    return json["rows"][0]["us"].get<double>();
+  };
+  CHECK(timeOf("--import " + file) == Approx(timeOf("allreduce -p 5 --algorithm ring")));
+  const Outcome shown = shell("$RONDO plan --import " + file);
+  CHECK(shown.status == 0);
+  CHECK(shown.out.find("ring: allreduce, proved") == 0);
+  CHECK(countOf(shown.out, "recv+reduce") == 5 * 4);
+
+  std::ofstream(folder.file("bad.xml")) << "<algo coll=\"allreduce\"\n>";
+  for (const char* command : {"simulate", "plan"}) {
+    const Outcome refused =
+        shell(std::string("$RONDO ") + command + " --import " + folder.file("bad.xml"));
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("bad.xml:2: the file ends inside <algo>") != std::string::npos);
+  }
+  CHECK(shell("$RONDO simulate --import /nowhere.xml").err.find("/nowhere.xml: No such file") !=
+        std::string::npos);
+}
+
+TEST_CASE("simulate: a topology gives places, kinds and speeds of links", "[simulate]") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("pair.xml");
+  const auto write = [&](const std::string& nvlink) {
+    std::string text = "<system version=\"1\"><cpu numaid=\"0\" affinity=\"ff\">\n";
+    for (const char* bus : {"0001", "0002"})
+      text += std::string("<pci busid=\"") + bus +
+              ":00:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">"
+              "<gpu dev=\"0\" sm=\"80\">" +
+              nvlink + "</gpu></pci>\n";
+    std::ofstream(file) << text
+                        << "<nic><net name=\"eth0\" speed=\"100000\"/></nic></cpu></system>";
+  };
+  const auto placed = [&](int nodes, int ranks, const NetworkConfig& options = {}) {
+    PlannedNetwork network{.profile = model::defaultProfile(), .conditions = {}};
+    const plan::Layout layout = placeOn(file, nodes, ranks, options, network);
+    CHECK(layout == (ranks > 2 ? plan::parseLayout("2x2") : plan::Layout{}));
+    return network;
+  };
+  const auto speed = [](const PlannedNetwork& network, model::LinkClass kind) {
+    return 1 / network.profile.link(kind).wire(1e9);
+  };
+  NetworkConfig shm;
+  shm.link = "shm";
+  write("<nvlink target=\"x\" count=\"12\" tclass=\"0x068000\"/>");
+  CHECK(placed(1, 2).inside == model::LinkClass::nvlink);
+  CHECK(speed(placed(1, 2), model::LinkClass::nvlink) == Approx(300));
+  CHECK(placed(1, 2, shm).inside == model::LinkClass::shm);
+  write("");
+  CHECK(placed(1, 2).inside == model::LinkClass::pcie);
+  CHECK(speed(placed(1, 2), model::LinkClass::pcie) == Approx(16.0 * 2 * 128 / 130));
+  CHECK(speed(placed(2, 4), model::LinkClass::network) == Approx(12.5));
+  CHECK(shell("$RONDO simulate allreduce -p 4 --nodes 2 --algorithm ring --topology " + file)
+            .status == 0);
+
+  const Outcome few = shell("$RONDO simulate -p 3 --topology " + file);
+  CHECK(few.status == 2);
+  CHECK(few.err.find("pair.xml: 1 machine has 2 GPUs for 3 ranks; --nodes") != std::string::npos);
+  write("<nvlink target=\"x\" count=\"0\"/>");
+  CHECK(shell("$RONDO simulate -p 2 --topology " + file).err.find("pair.xml:2: ") !=
+        std::string::npos);
+}
+
+TEST_CASE("simulate: speeds that are zero or no numbers, and sizes that overflow, are refused",
+          "[simulate]") {
+  const std::pair<const char*, const char*> refused[] = {
+      {"--ideal 1,0", "the speed must be above 0"},
+      {"--ideal 1,nan", "MICROSECONDS,GB/s"},
+      {"--ideal 1,inf", "MICROSECONDS,GB/s"},
+      {"--ideal nan,1", "MICROSECONDS,GB/s"},
+      {"--bytes 99999999T", "99999999T"},
+      {"--bytes 18446744073709551616", "18446744073709551616"},
+      {"--bytes 16000000T", "is too large"},
+      {"--straggler 0=nan", "RANK="},
+      {"--slow-link 0-1=nan", "FROM-TO"},
+      {"--layout 1x2", "rank"}};
+  for (const auto& [options, text] : refused) {
+    const Outcome outcome =
+        shell(std::string("$RONDO simulate allreduce -p 4 --algorithm ring ") + options);
+    INFO(options << ": " << outcome.err << outcome.out);
+    CHECK(outcome.status == 2);
+    CHECK((outcome.err + outcome.out).find(text) != std::string::npos);
+  }
+  const TemporaryFolder folder;
+  std::string text = model::profileText(model::defaultProfile());
+  const auto at = text.find("\"wire\": [");
+  REQUIRE(at != std::string::npos);
+  text.replace(at, 10, "\"wire\": [[0, 0], ");
+  std::ofstream(folder.file("zero.json")) << text;
+  const Outcome zero = shell("$RONDO simulate -p 2 --profile " + folder.file("zero.json"));
+  INFO(zero.err);
+  CHECK(zero.status == 3);
+  CHECK(zero.err.find("zero.json:") != std::string::npos);
 }
 
 TEST_CASE("plan: a table and --explain predict the same time for blocks that are cut",

@@ -2,10 +2,10 @@
 #include <fstream>
 #include <string>
 
+#include "base/xml.h"
 #include "support/paths.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
-#include "topology/xml.h"
 
 namespace rondo::tools {
 namespace {
@@ -33,7 +33,7 @@ TEST_CASE("topo: a running job's ranks, their links and transports are drawn", "
   CHECK(outcome.out.find(machine.substr(0, machine.find('\n') + 1)) == 0);
   CHECK(outcome.out.find("  rank 2: processor") != std::string::npos);
   CHECK(countOf(outcome.out, " shm") == 6);
-  CHECK(topology::parseXml(wholeFile(svg), svg).name == "svg");
+  CHECK(base::parseXml(wholeFile(svg), svg).name == "svg");
   const Outcome nodes = shell(
       "$RONDO run -p 4 -- sh -c 'RONDO_NODE=n$((RONDO_RANK / 2)) exec '$RONDO' topo -p 4 --svg " +
       svg + "'");
@@ -62,7 +62,7 @@ TEST_CASE("topo: a machine file is drawn as text and as SVG", "[topo]") {
     CHECK(outcome.out.find(line) != std::string::npos);
   }
   const std::string drawing = wholeFile(svg);
-  CHECK(topology::parseXml(drawing, svg).name == "svg");
+  CHECK(base::parseXml(drawing, svg).name == "svg");
   CHECK(countOf(drawing, "class=\"gpu\"") == 8);
   CHECK(countOf(drawing, "class=\"card\"") == 10);
   CHECK(countOf(drawing, "class=\"core taken\"") == 8);

@@ -79,7 +79,7 @@ TEST_CASE("damaged XML is refused with line and reason") {
   for (const Damage& damage : damages) {
     CAPTURE(damage.from, damage.to);
     const std::string bad = replaced(good, damage.from, damage.to);
-    const std::string text = complaint([&] { parseHwloc(bad, "job.xml"); });
+    const std::string text = complaint([&] { parseMachine(bad, "job.xml"); });
     CHECK(text.find("job.xml:" + lineOf(bad, damage.to) + ": ") == 0);
     CHECK(text.find(damage.reason) != std::string::npos);
   }
@@ -106,7 +106,7 @@ TEST_CASE("damaged XML of hwloc 1 and 3 is refused with line and reason") {
   for (const Damage& damage : damages) {
     CAPTURE(damage.file, damage.from, damage.to);
     const std::string bad = replaced(dataFile(damage.file), damage.from, damage.to);
-    const std::string text = complaint([&] { parseHwloc(bad, "f"); });
+    const std::string text = complaint([&] { parseMachine(bad, "f"); });
     CAPTURE(text);
     // The package is on the line after its node's page sizes.
     const auto line = std::stoi(lineOf(bad, damage.to)) + (damage.reason[0] == 'P' ? 2 : 0);
@@ -122,17 +122,18 @@ TEST_CASE("a truncated file is refused, wherever it ends") {
     for (std::size_t length = 0; length < last + 10; length += 97) {
       CAPTURE(name, length);
       const std::string bad = good.substr(0, length);
-      const std::string text = complaint([&] { parseHwloc(bad, name); });
+      const std::string text = complaint([&] { parseMachine(bad, name); });
       const auto lines = 1 + std::count(bad.begin(), bad.end(), '\n');
       CHECK(text.find(name + (":" + std::to_string(lines) + ": ")) == 0);
     }
   }
-  CHECK(complaint([] { parseHwloc("\n<machine/>", "x"); }) ==
-        "x:2: the outermost element is <machine>, where hwloc's <topology> should be");
-  complaint([] { parseHwloc(std::string(2000, 'x'), "x"); });
+  CHECK(complaint([] { parseMachine("\n<machine/>", "x"); }) ==
+        "x:2: the outermost element is <machine>; valid: hwloc's <topology>, NCCL's <system>");
+  complaint([] { parseMachine(std::string(2000, 'x'), "x"); });
   std::string deep;
   for (int i = 0; i < 5000; ++i) deep += "<object>";
-  CHECK(complaint([&] { parseHwloc(deep, "x"); }).find("more than 256 deep") != std::string::npos);
+  CHECK(complaint([&] { parseMachine(deep, "x"); }).find("more than 256 deep") !=
+        std::string::npos);
 }
 
 TEST_CASE("a damaged links file is refused with line and reason") {
@@ -162,7 +163,7 @@ TEST_CASE("a damaged links file is refused with line and reason") {
   };
   for (const auto& [text, reason] : damages) {
     CAPTURE(text);
-    Machine machine = parseHwloc(xml, "job.xml");
+    Machine machine = parseMachine(xml, "job.xml");
     CHECK(complaint([&, text = text] { addLinks(machine, text, "f"); }).find(reason) == 0);
   }
 }

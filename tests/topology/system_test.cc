@@ -134,7 +134,7 @@ TEST_CASE("NVML reports the links that are up, to GPUs and to switches") {
   REQUIRE(fake != nullptr);
   std::ifstream file(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/job.xml");
   std::string xml((std::istreambuf_iterator<char>(file)), {});
-  Machine machine = parseHwloc(xml, "job.xml");
+  Machine machine = parseMachine(xml, "job.xml");
   addNvLinks(machine);
   CHECK(machine.nvlinks == std::vector<NvLink>{{0, 1, 3, false}, {2, 3, 12, true}});
   ::dlclose(fake);

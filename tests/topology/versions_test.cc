@@ -22,7 +22,7 @@ Machine small(int version) {
 
 /// A file of hwloc 1 with these objects.
 Machine version1(const std::string& objects) {
-  return parseHwloc("<topology>\n" + objects + "</topology>\n", "f");
+  return parseMachine("<topology>\n" + objects + "</topology>\n", "f");
 }
 
 std::string object(const std::string& type, const std::string& cpuset, const std::string& inside) {

@@ -4,7 +4,7 @@ set(tool_mains ${tool_sources})
 list(FILTER tool_mains INCLUDE REGEX "/main\\.cc$")
 list(FILTER tool_sources EXCLUDE REGEX "/main\\.cc$")
 if(NOT TARGET rondo_trainer)
-  list(FILTER tool_sources EXCLUDE REGEX "/train[^/]*\\.cc$")
+  list(FILTER tool_sources EXCLUDE REGEX "/(simulate_)?train[^/]*\\.cc$")
 endif()
 # CLI11's inline code takes ten seconds to compile in each file that includes it. These files are
 # compiled together, with little optimisation, since they run once.

@@ -1,5 +1,5 @@
 // Parses XML, without namespaces, and with no entities but XML's five and numeric ones.
-#include "topology/xml.h"
+#include "base/xml.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include "base/parse.h"
 #include "rondo/error.h"
 
-namespace rondo::topology {
+namespace rondo::base {
 namespace {
 
 constexpr int kDeepest = 256;
@@ -23,10 +23,10 @@ class Reader {
  public:
   Reader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
-  Element document() {
+  XmlElement document() {
     skipBetween();
     if (!here("<")) complain(file_, line_, "no XML: an element should begin here");
-    Element root = element(1);
+    XmlElement root = element(1);
     skipBetween();
     if (at_ < text_.size()) complain(file_, line_, "there is text after the last element");
     return root;
@@ -78,10 +78,10 @@ class Reader {
     return std::string(text_.substr(begin, at_ - begin));
   }
 
-  Element element(int depth) {
+  XmlElement element(int depth) {
     if (depth > kDeepest)
       complain(file_, line_, "elements lie more than " + std::to_string(kDeepest) + " deep");
-    Element made;
+    XmlElement made;
     made.line = line_;
     advance(1); // '<'
     made.name = name("an element");
@@ -110,12 +110,12 @@ class Reader {
     return made;
   }
 
-  std::string endsIn(const Element& open) const {
+  std::string endsIn(const XmlElement& open) const {
     return (at_ >= text_.size() ? "the file ends inside <" : "inside <") + open.name +
            ">, which begins in line " + std::to_string(open.line);
   }
 
-  bool attribute(Element& of) {
+  bool attribute(XmlElement& of) {
     skipBlanks();
     if (at_ >= text_.size()) complain(file_, line_, endsIn(of));
     if (!isNamed(text_[at_])) return false;
@@ -162,7 +162,7 @@ class Reader {
     const auto [stop, failure] =
         std::from_chars(digits.data(), digits.data() + digits.size(), code, hex ? 16 : 10);
     if (!word.starts_with("#") || failure != std::errc{} || stop != digits.data() + digits.size())
-      complain(file_, line_, "unknown entity " + base::quoted("&" + std::string(word) + ";"));
+      complain(file_, line_, "unknown entity " + quoted("&" + std::string(word) + ";"));
     return code < 0x80 ? std::string(1, static_cast<char>(code)) : "?"; // names are ASCII
   }
 
@@ -179,14 +179,33 @@ void complain(const std::string& file, int line, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, file + ":" + std::to_string(line) + ": " + why);
 }
 
-const std::string* Element::find(std::string_view attribute) const {
+const std::string* XmlElement::find(std::string_view attribute) const {
   for (const auto& [key, value] : attributes)
     if (key == attribute) return &value;
   return nullptr;
 }
 
-Element parseXml(std::string_view text, const std::string& file) {
+XmlElement parseXml(std::string_view text, const std::string& file) {
   return Reader(text, file).document();
 }
 
-} // namespace rondo::topology
+const std::string& need(const XmlElement& element, std::string_view attribute,
+                        const std::string& file) {
+  const std::string* value = element.find(attribute);
+  if (!value)
+    complain(file, element.line,
+             "<" + element.name + "> has no attribute '" + std::string(attribute) + "'");
+  return *value;
+}
+
+std::int64_t needInteger(const XmlElement& element, std::string_view attribute, std::int64_t lowest,
+                         std::int64_t highest, const std::string& file) {
+  const std::string& value = need(element, attribute, file);
+  try {
+    return parseInteger(value, "'" + std::string(attribute) + "'", lowest, highest);
+  } catch (const Error& error) {
+    complain(file, element.line, error.what());
+  }
+}
+
+} // namespace rondo::base

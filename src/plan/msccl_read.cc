@@ -1,0 +1,407 @@
+// Reads MSCCL's XML, and proves the plans that it describes.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "base/parse.h"
+#include "base/xml.h"
+#include "plan/check.h"
+#include "plan/msccl.h"
+#include "plan/msccl_align.h"
+#include "rondo/collectives.h"
+#include "rondo/error.h"
+
+namespace rondo::plan {
+
+namespace {
+
+using base::complain;
+using base::XmlElement;
+
+// Real files are far below these limits, which keep a hostile one from exhausting the memory.
+constexpr std::size_t kMostBytes = 64 << 20, kMostSteps = 1 << 22;
+constexpr int kMostGpus = 4096, kMostChunks = 1 << 20, kMostBlocks = 4096, kMostChannel = 1023;
+
+struct StepForm {
+  bool receives, sends, reduces, src, dst; ///< src, dst: it names these pieces
+};
+const std::map<std::string, StepForm, std::less<>> kForms{
+    {"s", {false, true, false, true, false}},    {"r", {true, false, false, false, true}},
+    {"rcs", {true, true, false, false, true}},   {"rrs", {true, true, true, true, false}},
+    {"rrc", {true, false, true, true, true}},    {"rrcs", {true, true, true, true, true}},
+    {"cpy", {false, false, false, true, true}},  {"re", {false, false, true, true, true}},
+    {"nop", {false, false, false, false, false}}};
+
+/// Where the buffers of a file are in the spaces of a plan.
+struct Buffers {
+  struct Place {
+    Space space = Space::input;
+    std::uint32_t begin = 0;
+  };
+  Place input, output{Space::output}, scratch{Space::scratch};
+  std::uint32_t inputs = 0, outputs = 0, scratches = 0; ///< chunks
+};
+
+/// A file's algo: what all gpus have in common.
+struct Algo {
+  Spec spec;
+  std::uint32_t chunks_per_block = 1;
+  bool in_place = false;
+};
+
+/// Reads one gpu.
+class GpuReader {
+ public:
+  GpuReader(const Algo& algo, const XmlElement& gpu, const std::string& file, std::size_t& steps)
+      : algo_(algo), gpu_(gpu), file_(file), steps_(steps) {
+    plan_.spec = algo.spec;
+    plan_.rank = number(gpu, "id", 0, algo.spec.ranks - 1);
+    plan_.chunks_per_block = algo.chunks_per_block;
+    placeBuffers();
+  }
+
+  int rank() const { return plan_.rank; }
+  RankPlan& plan() { return plan_; }
+  std::vector<std::vector<int>>& lines() { return lines_; }
+
+  void read() {
+    if (prologue_) copy(prologue_->first, prologue_->second);
+    const std::size_t first = plan_.lanes.size();
+    for (const XmlElement& block : gpu_.children) number(block);
+    for (const XmlElement& block : gpu_.children) readBlock(block);
+    for (const Wait& wait : waits_) resolve(wait);
+    std::vector<Dependency> ends;
+    for (std::size_t lane = first; lane < plan_.lanes.size(); ++lane) {
+      auto& steps = plan_.lanes[lane].steps;
+      if (steps.empty()) continue;
+      if (prologue_) steps.front().after.push_back({0, 0});
+      ends.push_back(
+          {static_cast<std::uint32_t>(lane), static_cast<std::uint32_t>(steps.size() - 1)});
+    }
+    if (epilogue_) {
+      copy(epilogue_->first, epilogue_->second);
+      plan_.lanes.back().steps.front().after = ends;
+    }
+    plan_.scratch_chunks = buffers_.scratches;
+  }
+
+ private:
+  struct Wait {
+    std::size_t lane, step;
+    int block, index, line;
+  };
+  /// A thread block: its lane, and for each of its steps the number of steps of the lane up to it.
+  struct Known {
+    std::uint32_t lane = 0;
+    std::vector<std::uint32_t> done{};
+    std::vector<std::vector<Wait>> nops{}; ///< what the nops since the last real step wait for
+  };
+
+  int number(const XmlElement& of, const char* attribute, int lowest, int highest) const {
+    return static_cast<int>(base::needInteger(of, attribute, lowest, highest, file_));
+  }
+  std::uint32_t blocksIn(bool input) const {
+    return input ? inputBlocks(algo_.spec, plan_.rank) : outputBlocks(algo_.spec, plan_.rank);
+  }
+
+  /// In place, both buffers are one memory, which the plan's output or scratch replaces: input is
+  /// never written.
+  void placeBuffers() {
+    const std::uint32_t k = algo_.chunks_per_block, ins = blocksIn(true) * k,
+                        outs = blocksIn(false) * k,
+                        own = static_cast<std::uint32_t>(plan_.rank) * k;
+    buffers_.scratches = static_cast<std::uint32_t>(number(gpu_, "s_chunks", 0, kMostChunks));
+    const auto declared = [&](const char* name, std::uint32_t most) {
+      if (number(gpu_, name, 0, kMostChunks) > static_cast<int>(most))
+        complain(file_, gpu_.line,
+                 std::string("'") + name + "' is more than the " + std::to_string(most) +
+                     " chunks that this rank has in " +
+                     std::string(mscclName(algo_.spec.collective)));
+    };
+    buffers_.inputs = ins;
+    buffers_.outputs = outs;
+    if (!algo_.in_place) {
+      declared("i_chunks", ins);
+      declared("o_chunks", outs);
+      return;
+    }
+    const std::uint32_t all = std::max(ins, outs);
+    declared("i_chunks", all);
+    declared("o_chunks", all);
+    switch (algo_.spec.collective) {
+      case Collective::allreduce:
+      case Collective::broadcast:
+        buffers_.input = {Space::output, 0};
+        buffers_.inputs = outs;
+        if (ins > 0) prologue_ = {Piece{Space::input, 0, k}, Piece{Space::output, 0, k}};
+        break;
+      case Collective::allgather:
+        buffers_.input = {Space::output, own};
+        prologue_ = {Piece{Space::input, 0, k}, Piece{Space::output, own, k}};
+        break;
+      case Collective::reducescatter: {
+        const std::uint32_t begin = (buffers_.scratches + k - 1) / k * k;
+        buffers_.input = {Space::scratch, begin};
+        buffers_.output = {Space::scratch, begin + own};
+        buffers_.scratches = begin + ins;
+        prologue_ = {Piece{Space::input, 0, ins}, Piece{Space::scratch, begin, ins}};
+        epilogue_ = {Piece{Space::scratch, begin + own, k}, Piece{Space::output, 0, k}};
+        break;
+      }
+      default:
+        complain(file_, gpu_.line,
+                 "in-place files of " + std::string(mscclName(algo_.spec.collective)) +
+                     " are not supported; valid: allreduce, broadcast, allgather, reduce_scatter");
+    }
+  }
+
+  void copy(const Piece& from, const Piece& to) {
+    Step step;
+    step.shape = {Space::input, from.chunk, from.count};
+    step.inputs.push_back({.piece = from});
+    step.output = to;
+    plan_.lanes.push_back({{std::move(step)}});
+    lines_.push_back({gpu_.line});
+  }
+
+  /// Gives the thread block a lane.
+  void number(const XmlElement& block) {
+    if (block.name != "tb")
+      complain(file_, block.line, "unknown element <" + block.name + ">; valid: tb");
+    const int id = number(block, "id", 0, kMostBlocks - 1);
+    const auto lane = static_cast<std::uint32_t>(plan_.lanes.size());
+    if (!known_.emplace(id, Known{lane}).second)
+      complain(file_, block.line, "thread block " + std::to_string(id) + " is defined twice");
+    plan_.lanes.emplace_back();
+    lines_.emplace_back();
+  }
+
+  int channelOf(const XmlElement& block, bool sends) {
+    const int peer = number(block, sends ? "send" : "recv", -1, algo_.spec.ranks - 1);
+    if (peer < 0) return -1;
+    const int index = number(block, "chan", 0, kMostChannel);
+    const Channel channel =
+        sends ? Channel{plan_.rank, peer, index} : Channel{peer, plan_.rank, index};
+    if (peer == plan_.rank) complain(file_, block.line, "a rank has no channel to itself");
+    if (std::ranges::find(plan_.channels, channel) != plan_.channels.end())
+      complain(file_, block.line,
+               "another thread block uses channel " + std::to_string(index) +
+                   (sends ? " to" : " from") + " rank " + std::to_string(peer) + ", too");
+    plan_.channels.push_back(channel);
+    return static_cast<int>(plan_.channels.size() - 1);
+  }
+
+  void readBlock(const XmlElement& block) {
+    Known& known = known_.find(number(block, "id", 0, kMostBlocks - 1))->second;
+    const int out = channelOf(block, true), in = channelOf(block, false);
+    std::vector<Wait> nops;
+    std::set<int> used;
+    auto& steps = plan_.lanes[known.lane].steps;
+    int expected = 0;
+    for (const XmlElement& element : block.children) {
+      if (element.name != "step")
+        complain(file_, element.line, "unknown element <" + element.name + ">; valid: step");
+      steps_ += static_cast<std::size_t>(number(element, "cnt", 0, kMostChunks)) + 1;
+      if (steps_ > kMostSteps)
+        complain(file_, element.line,
+                 "more than " + std::to_string(kMostSteps) + " steps and chunks");
+      if (number(element, "s", 0, kMostChunks) != expected++)
+        complain(file_, element.line, "step " + std::to_string(expected - 1) + " should be here");
+      const auto form = kForms.find(base::need(element, "type", file_));
+      if (form == kForms.end())
+        complain(file_, element.line,
+                 "unknown type " + base::quoted(*element.find("type")) +
+                     "; valid: s, r, rcs, rrs, rrc, rrcs, cpy, re, nop");
+      const int depends = number(element, "depid", -1, kMostBlocks - 1);
+      if (depends >= 0)
+        nops.push_back({known.lane, steps.size(), depends, number(element, "deps", 0, kMostChunks),
+                        element.line});
+      if (form->first == "nop") {
+        known.done.push_back(static_cast<std::uint32_t>(steps.size()));
+        known.nops.push_back(nops);
+        continue;
+      }
+      add(element, form->second, in, out, steps, used);
+      lines_[known.lane].push_back(element.line);
+      waits_.insert(waits_.end(), nops.begin(), nops.end());
+      nops.clear();
+      known.done.push_back(static_cast<std::uint32_t>(steps.size()));
+      known.nops.emplace_back();
+    }
+    // A channel without messages is none.
+    for (const int channel : {in, out})
+      if (channel >= 0 && !used.contains(channel))
+        complain(file_, block.line, "the thread block has a peer without a message");
+  }
+
+  void add(const XmlElement& element, const StepForm& form, int in, int out,
+           std::vector<Step>& steps, std::set<int>& used) {
+    Step step;
+    const auto count = static_cast<std::uint32_t>(number(element, "cnt", 1, kMostChunks));
+    if ((form.receives && in < 0) || (form.sends && out < 0))
+      complain(file_, element.line,
+               std::string("the thread block has no peer that it ") +
+                   (form.receives && in < 0 ? "receives from" : "sends to"));
+    std::optional<Piece> src, dst;
+    if (form.src) src = piece(element, "src", count);
+    if (form.dst) dst = piece(element, "dst", count);
+    step.shape = {Space::input, (dst ? dst : src)->chunk, count};
+    if (form.receives) {
+      step.inputs.push_back({.channel = in});
+      used.insert(in);
+      plan_.message_chunks = std::max(plan_.message_chunks, count);
+    }
+    if (form.reduces && !form.receives) step.inputs.push_back({.piece = *dst});
+    if (src) step.inputs.push_back({.piece = *src});
+    step.output = dst;
+    if (form.sends) {
+      step.sends.push_back(out);
+      used.insert(out);
+      plan_.message_chunks = std::max(plan_.message_chunks, count);
+    }
+    steps.push_back(std::move(step));
+  }
+
+  Piece piece(const XmlElement& element, const std::string& side, std::uint32_t count) const {
+    const std::string& name = base::need(element, side + "buf", file_);
+    if (name != "i" && name != "o" && name != "s")
+      complain(file_, element.line, "unknown buffer " + base::quoted(name) + "; valid: i, o, s");
+    const Buffers::Place& place = name == "i"   ? buffers_.input
+                                  : name == "o" ? buffers_.output
+                                                : buffers_.scratch;
+    const std::uint32_t size = name == "i"   ? buffers_.inputs
+                               : name == "o" ? buffers_.outputs
+                                             : buffers_.scratches;
+    const auto begin =
+        static_cast<std::uint32_t>(number(element, (side + "off").c_str(), 0, kMostChunks));
+    if (begin + count > size)
+      complain(file_, element.line,
+               "chunks " + std::to_string(begin) + " to " + std::to_string(begin + count - 1) +
+                   " of buffer '" + name + "', which has " + std::to_string(size));
+    return {place.space, place.begin + begin, count};
+  }
+
+  /// A nop stands for the step before it and for everything that it waits for itself.
+  void resolve(const Wait& wait) {
+    std::vector<Wait> open{wait};
+    std::set<std::pair<int, int>> seen;
+    auto& after = plan_.lanes[wait.lane].steps[wait.step].after;
+    while (!open.empty()) {
+      const Wait one = open.back();
+      open.pop_back();
+      if (!seen.insert({one.block, one.index}).second) continue;
+      const auto found = known_.find(one.block);
+      if (found == known_.end() || static_cast<std::size_t>(one.index) >= found->second.done.size())
+        complain(file_, one.line,
+                 "waits for step " + std::to_string(one.index) + " of thread block " +
+                     std::to_string(one.block) + ", which does not exist");
+      const Known& known = found->second;
+      const std::uint32_t done = known.done[static_cast<std::size_t>(one.index)];
+      const Dependency dependency{known.lane, done - 1};
+      // Steps of the same thread block are in order anyway.
+      if (done > 0 && known.lane == wait.lane && dependency.step >= wait.step)
+        complain(file_, one.line, "waits for itself or for a later step of its thread block");
+      if (done > 0 && known.lane != wait.lane &&
+          std::ranges::find(after, dependency) == after.end())
+        after.push_back(dependency);
+      const auto& nops = known.nops[static_cast<std::size_t>(one.index)];
+      open.insert(open.end(), nops.begin(), nops.end());
+    }
+  }
+
+  const Algo& algo_;
+  const XmlElement& gpu_;
+  const std::string& file_;
+  std::size_t& steps_; ///< and their chunks, of all gpus so far
+  RankPlan plan_;
+  Buffers buffers_;
+  std::optional<std::pair<Piece, Piece>> prologue_, epilogue_; ///< copies: from, to
+  std::map<int, Known> known_;                                 ///< by id of the thread block
+  std::vector<Wait> waits_;
+  std::vector<std::vector<int>> lines_;
+};
+
+Algo algoOf(const XmlElement& root, const std::string& file) {
+  if (root.name != "algo") complain(file, root.line, "<" + root.name + "> where <algo> should be");
+  Algo algo;
+  const std::string& collective = base::need(root, "coll", file);
+  try {
+    algo.spec.collective = parseCollective(collective);
+  } catch (const Error& error) {
+    complain(file, root.line, error.what());
+  }
+  if (!traits(algo.spec.collective).movesData() || algo.spec.collective == Collective::sendrecv)
+    complain(file, root.line, "MSCCL has no " + collective);
+  algo.spec.ranks = static_cast<int>(base::needInteger(root, "ngpus", 1, kMostGpus, file));
+  const auto chunks = base::needInteger(root, "nchunksperloop", 1, kMostChunks, file);
+  std::uint32_t blocks = 1;
+  for (int rank = 0; rank < algo.spec.ranks; ++rank)
+    blocks = std::max({blocks, inputBlocks(algo.spec, rank), outputBlocks(algo.spec, rank)});
+  if (chunks % blocks != 0)
+    complain(file, root.line,
+             "'nchunksperloop' must be a multiple of the " + std::to_string(blocks) +
+                 " blocks of a buffer");
+  algo.chunks_per_block = static_cast<std::uint32_t>(chunks / blocks);
+  if (root.find("inplace")) algo.in_place = base::needInteger(root, "inplace", 0, 1, file) == 1;
+  return algo;
+}
+
+/// The line of the step that a violation's text names ("rank 1 lane 0 step 2 ..."); otherwise of
+/// the algo.
+int lineOf(const std::string& violation, const ImportedPlans& imported, int otherwise) {
+  unsigned rank = 0, lane = 0, step = 0;
+  const auto at = violation.find("rank ");
+  if (at == std::string::npos ||
+      std::sscanf(violation.c_str() + at, "rank %u lane %u step %u", &rank, &lane, &step) != 3)
+    return otherwise;
+  if (rank >= imported.lines.size() || lane >= imported.lines[rank].size() ||
+      step >= imported.lines[rank][lane].size())
+    return otherwise;
+  return imported.lines[rank][lane][step];
+}
+
+} // namespace
+
+ImportedPlans parseMsccl(std::string_view text, const std::string& file) {
+  if (text.size() > kMostBytes) complain(file, 1, "the file is larger than 64 MiB");
+  const XmlElement root = base::parseXml(text, file);
+  const Algo algo = algoOf(root, file);
+  ImportedPlans imported;
+  if (const std::string* name = root.find("name")) imported.name = *name;
+  const auto ranks = static_cast<std::size_t>(algo.spec.ranks);
+  if (root.children.size() != ranks)
+    complain(file, root.line,
+             "'ngpus' is " + std::to_string(ranks) + ", but there are " +
+                 std::to_string(root.children.size()));
+  imported.plans.resize(ranks);
+  imported.lines.resize(ranks);
+  std::vector<int> seen(ranks);
+  std::size_t steps = 0;
+  std::uint32_t message = 1;
+  for (const XmlElement& gpu : root.children) {
+    if (gpu.name != "gpu")
+      complain(file, gpu.line, "unknown element <" + gpu.name + ">; valid: gpu");
+    GpuReader reader(algo, gpu, file, steps);
+    const auto rank = static_cast<std::size_t>(reader.rank());
+    if (std::exchange(seen[rank], gpu.line) != 0)
+      complain(file, gpu.line, "gpu " + std::to_string(rank) + " is defined twice");
+    reader.read();
+    message = std::max(message, reader.plan().message_chunks);
+    imported.plans[rank] = std::move(reader.plan());
+    imported.lines[rank] = std::move(reader.lines());
+  }
+  for (RankPlan& plan : imported.plans) plan.message_chunks = message;
+  alignScratch(imported);
+  const Report report = check(imported.plans);
+  if (!report.ok()) {
+    const Violation& first = report.violations.front();
+    complain(
+        file, lineOf(first.text, imported, root.line),
+        "the checker refuses the plan: " + std::string(name(first.obligation)) + ": " + first.text);
+  }
+  return imported;
+}
+
+} // namespace rondo::plan

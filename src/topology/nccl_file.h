@@ -1,0 +1,18 @@
+// Reads the topology files of NCCL (NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE).
+#pragma once
+
+#include <string>
+
+#include "base/xml.h"
+#include "topology/machine.h"
+
+namespace rondo::topology {
+
+/// Returns the machine of a <system>: its cpus as packages, PCI bridges, GPUs, network cards and
+/// NVLinks, with the speeds of links. GPUs and cards of files without <gpu> and <nic> are found by
+/// their PCI class. Throws Error(invalid_argument) "FILE:LINE: WHY" for other versions, unknown
+/// elements, values that are not numbers in their ranges, links to devices that do not exist, and
+/// files of several hosts.
+Machine fromNccl(const base::XmlElement& system, const std::string& file);
+
+} // namespace rondo::topology

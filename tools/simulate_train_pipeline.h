@@ -1,0 +1,12 @@
+// Turns the timetable of a pipeline into jobs.
+#pragma once
+
+#include "tools/simulate_train_steps.h"
+
+namespace rondo::tools {
+
+/// One pipeline of all ranks. Throws as training::makeTimetable() does, and Error(invalid_argument)
+/// for a model with fewer units than parts.
+SimulatedSteps pipelineSteps(const StepQuestion& question);
+
+} // namespace rondo::tools

@@ -1,0 +1,175 @@
+// Runs workers and servers as discrete events.
+#include "tools/simulate_train_servers.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <tuple>
+
+#include "train/loop/straggler.h"
+#include "train/parallel/ps/clocks.h"
+
+namespace rondo::tools {
+
+namespace {
+
+constexpr double kPiece = 1 << 20; ///< bytes
+
+/// A piece of the gradients: when the backward pass has written it, in seconds before its end.
+struct Piece {
+  double bytes = 0, before_end = 0;
+};
+
+std::vector<Piece> piecesOf(const StepModel& model) {
+  std::vector<Piece> pieces;
+  double bytes = 0, before_end = model.backward();
+  for (std::size_t i = model.layers.size(); i-- > 0;) {
+    const StepLayer& layer = model.layers[i];
+    before_end -= layer.backward;
+    for (const std::size_t count : layer.weights) bytes += 4.0 * static_cast<double>(count);
+    if (bytes < kPiece && i > 0) continue;
+    if (bytes > 0) pieces.push_back({bytes, i > 0 ? before_end : 0});
+    bytes = 0;
+  }
+  return pieces;
+}
+
+class Servers {
+ public:
+  explicit Servers(const StepQuestion& question)
+      : question_(question),
+        servers_(question.options.servers.count),
+        first_(question.options.servers.dedicated ? servers_ : 0),
+        workers_(static_cast<std::size_t>(question.ranks - first_)),
+        staleness_(question.options.servers.consistency),
+        grants_(question.ranks - first_, staleness_),
+        pieces_(piecesOf(question.model)),
+        latency_(question.message(4)) {
+    const StepModel& model = question.model;
+    const double micro = question.options.accumulate;
+    times_ = {.data = model.data * 1e3,
+              .forward = micro * model.forward() * 1e3,
+              .backward = micro * model.backward() * 1e3,
+              .optimizer = model.optimizer * 1e3};
+    passes_ = model.data + micro * (model.forward() + model.backward());
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      const int rank = static_cast<int>(w) + first_;
+      workers_[w].straggler.emplace(question.options, rank);
+      // A server that is a worker keeps its own part.
+      if (rank < servers_) workers_[w].sent = 1 - 1.0 / servers_;
+    }
+  }
+
+  ServedSteps run() {
+    grants_.begin(question_.steps);
+    for (std::size_t w = 0; w < workers_.size(); ++w) compute(w, 0);
+    while (!events_.empty()) {
+      const auto [time, number, worker, kind] = events_.top();
+      events_.pop();
+      result_.seconds = std::max(result_.seconds, time);
+      if (kind == kPushed) pushed(worker, time);
+      else if (kind == kPulled) pulled(worker, time);
+      else sendPiece(worker, kind, time);
+    }
+    double steps = 0;
+    for (const Worker& worker : workers_) steps += static_cast<double>(worker.steps);
+    result_.steps = steps / static_cast<double>(workers_.size());
+    result_.computed = result_.steps * passes_;
+    return std::move(result_);
+  }
+
+ private:
+  /// Kinds of events: these, or the number of a piece that the backward pass has written.
+  static constexpr int kPushed = -1, kPulled = -2;
+  using Event = std::tuple<double, std::uint64_t, std::size_t, int>;
+
+  struct Worker {
+    std::optional<training::Straggler> straggler = {};
+    double sent = 1;         ///< share of the model that it sends
+    double out = 0, in = 0;  ///< its lines are busy until then
+    std::int64_t steps = 0;  ///< pushes that have arrived
+    double waits_since = -1; ///< negative: it does not wait for values
+  };
+
+  double wire(double bytes) const { return std::max(question_.message(bytes) - latency_, 0.0); }
+  void add(double time, std::size_t worker, int kind) {
+    events_.emplace(time, count_++, worker, kind);
+  }
+  void note(std::size_t worker, const char* what, double begin, double end) {
+    if (end > begin) result_.spans.push_back({static_cast<int>(worker) + first_, what, begin, end});
+  }
+
+  void compute(std::size_t w, double now) {
+    const double begin = now + workers_[w].straggler->next(times_) * 1e-3;
+    note(w, "straggler", now, begin);
+    const double end = begin + passes_;
+    note(w, "passes", begin, end);
+    for (std::size_t piece = 0; piece < pieces_.size(); ++piece)
+      add(end - pieces_[piece].before_end, w, static_cast<int>(piece));
+  }
+
+  /// Moves bytes over the line of a worker and that of the servers; returns when they have arrived.
+  double move(double& own, double& shared, double bytes, double sent, double now) {
+    const double alone = wire(bytes * sent), together = alone / servers_;
+    own = std::max(own, now) + alone;
+    shared = std::max(shared, now) + together;
+    result_.communicated += together;
+    return std::max(own, shared) + (sent > 0 ? latency_ : 0);
+  }
+
+  void sendPiece(std::size_t w, int piece, double now) {
+    Worker& worker = workers_[w];
+    const double begin = std::max(worker.out, now);
+    const double end =
+        move(worker.out, in_, pieces_[static_cast<std::size_t>(piece)].bytes, worker.sent, now);
+    note(w, "push", begin, end);
+    if (static_cast<std::size_t>(piece) + 1 == pieces_.size()) add(end, w, kPushed);
+  }
+
+  void pushed(std::size_t w, double now) {
+    ++workers_[w].steps;
+    workers_[w].waits_since = now;
+    std::int64_t oldest = workers_[w].steps, newest = oldest;
+    for (const Worker& one : workers_) {
+      oldest = std::min(oldest, one.steps);
+      newest = std::max(newest, one.steps);
+    }
+    result_.most_apart = std::max(result_.most_apart, newest - oldest);
+    for (std::size_t other = 0; other < workers_.size(); ++other) {
+      Worker& one = workers_[other];
+      if (one.waits_since < 0 || !staleness_.allows(one.steps, oldest)) continue;
+      note(other, "wait", one.waits_since, now);
+      one.waits_since = -1;
+      const double updated = now + question_.model.optimizer / servers_;
+      const double end = move(one.in, out_, 4.0 * static_cast<double>(question_.model.weights()),
+                              one.sent, updated);
+      note(other, "pull", updated, end);
+      add(end, other, kPulled);
+    }
+  }
+
+  void pulled(std::size_t w, double now) {
+    if (grants_.next(static_cast<int>(w)).go) compute(w, now);
+  }
+
+  const StepQuestion& question_;
+  const int servers_, first_; ///< first_: the rank of the first worker
+  std::vector<Worker> workers_;
+  const training::servers::Staleness staleness_;
+  training::servers::Grants grants_;
+  const std::vector<Piece> pieces_;
+  const double latency_;
+  double passes_ = 0;
+  TrainTimes times_;
+  double in_ = 0, out_ = 0; ///< the servers' lines are busy until then
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t count_ = 0;
+  ServedSteps result_;
+};
+
+} // namespace
+
+ServedSteps servedSteps(const StepQuestion& question) { return Servers(question).run(); }
+
+} // namespace rondo::tools

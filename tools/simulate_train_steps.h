@@ -1,0 +1,45 @@
+// Turns the steps of a training strategy into jobs, from the values that the trainer itself uses:
+// buckets, moves of sharded training, timetables of pipelines, stragglers.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "model/jobs.h"
+#include "rondo/train_options.h"
+#include "rondo/types.h"
+#include "tools/simulate_train_model.h"
+
+namespace rondo::tools {
+
+/// Seconds of a collective. `bytes`: of all blocks, as `rondo bench` counts them.
+using CallTime = std::function<double(Collective collective, double bytes)>;
+
+struct StepQuestion {
+  const StepModel& model;
+  const TrainOptions& options;
+  int ranks = 1;
+  int steps = 3; ///< simulated one after the other, so that one step may overlap with the next
+  /// The processor that computes also moves the bytes, so that nothing overlaps.
+  bool one_processor = false;
+  CallTime call;
+  std::function<double(double bytes)> message; ///< seconds of one message between two ranks
+};
+
+struct SimulatedSteps {
+  model::JobGraph graph;
+  std::vector<std::vector<std::uint32_t>> ends = {}; ///< the last jobs of each step
+  int steps_in_each = 1; ///< steps of the run in one of these; local: its period
+  /// Ranks with jobs of their own; the first of them stands for all ranks that do the same.
+  std::vector<int> ranks = {};
+};
+
+/// The ranks that can differ from each other: all of them with jitter or in a pipeline, otherwise
+/// one for all that are not slow, and the slow ones.
+std::vector<int> differentRanks(const TrainOptions& options, int ranks);
+
+/// The strategies ddp, local, zero1, zero2, fsdp and pipeline. Throws Error(invalid_argument) for
+/// others, and for options that are not simulated.
+SimulatedSteps simulatedSteps(const StepQuestion& question);
+
+} // namespace rondo::tools
