@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <iomanip>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
+#include "base/trace_events.h"
 #include "model/simulate.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
@@ -61,24 +62,24 @@ class TraceWriter {
  public:
   explicit TraceWriter(const std::string& path) : file_(path) {
     if (!file_) throw Error(ErrorCode::system, path + ": cannot be written");
-    file_ << std::fixed << std::setprecision(3) << "{\"traceEvents\": ["; // whole nanoseconds
+    file_ << base::TraceEvents::kHead;
   }
   void add(const model::Span& span) {
-    file_ << (first_ ? "\n" : ",\n") << "{\"ph\": \"X\", \"name\": \"step " << span.step
-          << "\", \"pid\": " << span.rank << ", \"tid\": " << span.lane
-          << ", \"ts\": " << span.begin * 1e6 << ", \"dur\": " << (span.end - span.begin) * 1e6
-          << ", \"args\": {\"tile\": " << span.tile << "}}";
-    first_ = false;
+    events_.span(span.rank, static_cast<int>(span.lane), "step " + std::to_string(span.step),
+                 "step", span.begin * 1e9, (span.end - span.begin) * 1e9,
+                 base::TraceArguments().add("tile", span.tile));
+    if (events_.bytes() > kPiece) file_ << events_.take();
   }
   void close() {
-    file_ << "\n]}\n";
+    file_ << events_.take() << base::TraceEvents::kTail;
     file_.close();
     if (!file_) throw Error(ErrorCode::system, "the trace could not be written");
   }
 
  private:
+  static constexpr std::size_t kPiece = 1 << 20;
   std::ofstream file_;
-  bool first_ = true;
+  base::TraceEvents events_;
 };
 
 std::string simulatedTable(const std::vector<SimulateRow>& rows) {
