@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "rondo/error.h"
+#include "rondo/rendezvous.h"
 #include "tools/command.h"
 #include "tools/doctor_checks.h"
+#include "tools/doctor_job.h"
 
 namespace rondo::tools {
 
@@ -65,6 +67,14 @@ void printJson(const std::vector<Result>& results, bool runs) {
 
 int examine(const DoctorConfig& config) {
   const std::vector<Result> results = runChecks(config);
+  if (Rendezvous::detectLauncher().size > 1) {
+    std::vector<DoctorFinding> found;
+    for (const Result& result : results)
+      if (result.fault)
+        found.push_back(
+            {result.fault->fatal, result.check.name, result.fault->text, result.check.remedy});
+    return examineJob(config, found);
+  }
   bool runs = true;
   for (const Result& result : results) runs &= !result.fault || !result.fault->fatal;
   config.json ? printJson(results, runs) : printText(results, config.all, runs);
@@ -81,15 +91,19 @@ Action addDoctor(CLI::App& parent, const std::vector<std::string>&) {
       ->check(CLI::Range(1, 4096));
   app->add_flag("--json", config->json, "Print JSON, with all checks");
   app->add_flag("--all", config->all, "Also print what is in order, and versions of libraries");
+  app->add_option("--svg", config->svg, "Under a launcher: draw the links of all ranks to a file");
   app->footer(
       "Prints one line for each finding; every line ends with its remedy. An error means that no\n"
       "job can run here. A warning means that jobs run more slowly, or on this machine only.\n"
-      "Without findings it prints only the last line. It checks this machine only: run it on\n"
-      "each machine, in the container and with the limits of the job.\n"
+      "Without findings it prints only the last line. Alone it checks this machine. As the ranks\n"
+      "of a launcher it checks their machines, compares their clocks, versions and processor\n"
+      "time, and measures the link of every pair on every transport; rank 0 prints. Run it in\n"
+      "the container and with the limits of the job.\n"
       "Exit status: 0: a job runs here; 1: it does not.\n\n"
       "Examples:\n"
       "  rondo doctor -p 8\n"
-      "  mpirun --map-by ppr:1:node rondo doctor\n");
+      "  rondo run -p 8 -- rondo doctor --svg links.svg\n"
+      "  mpirun -n 16 rondo doctor\n");
   return [config] { return examine(*config); };
 }
 

@@ -18,6 +18,7 @@ struct Fault {
 struct DoctorConfig {
   int ranks = 0;
   bool json = false, all = false;
+  std::string svg; ///< file for the heat map of a job's links; empty: none
 };
 
 /// Null: nothing is wrong. Probes change nothing.
@@ -33,6 +34,9 @@ struct Check {
 std::vector<Check> systemChecks();
 /// Interfaces, names, and whether ranks reach each other.
 std::vector<Check> networkChecks();
+
+/// The interfaces that are up and that other machines may reach.
+std::vector<std::string> outwardInterfaces();
 
 /// "ucx: 1.13.1", "hwloc: missing", ...: libraries that Rondo uses where they exist.
 std::vector<std::string> libraryLines();

@@ -15,8 +15,10 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "rondo/rondo.h"
@@ -109,17 +111,24 @@ std::optional<Fault> wantedInterface(const Config&) {
   const bool exact = *wanted == '=';
   const std::string names = wanted + exact;
   std::string known;
-  bool found = false;
+  bool found = false, reached = false;
   for (const Interface& one : interfaces()) {
     if (!one.loopback) known += (known.empty() ? "" : ", ") + one.name;
     for (std::size_t at = 0; at < names.size();) {
       const std::size_t end = std::min(names.find(',', at), names.size());
       const std::string name = names.substr(at, end - at);
-      found |= exact ? one.name == name : !name.empty() && one.name.starts_with(name);
+      const bool fits = exact ? one.name == name : !name.empty() && one.name.starts_with(name);
+      found |= fits;
+      reached |= fits && !isBridge(one.name);
       at = end + 1;
     }
   }
-  if (found) return std::nullopt;
+  if (reached) return std::nullopt;
+  if (found)
+    return Fault{false, "RONDO_SOCKET_IFNAME=" + std::string(wanted) +
+                            " is a bridge of containers or virtual machines, whose address other "
+                            "machines do not reach; there are: " +
+                            known};
   return Fault{true,
                "RONDO_SOCKET_IFNAME=" + std::string(wanted) +
                    " fits no interface that is up; there are: " + (known.empty() ? "none" : known)};
@@ -146,6 +155,56 @@ std::optional<Fault> ownName(const Config&) {
   return Fault{false, quoted + " resolves to " + address +
                           ": a rank on another machine that connects to this name reaches its own "
                           "machine"};
+}
+
+/// What the name servers and /etc/hosts call the address, and all addresses of that name; empty if
+/// the address has no name.
+struct Named {
+  std::string name;
+  std::vector<std::string> addresses;
+};
+
+Named nameOf(const std::string& address) {
+  addrinfo hints{}, *first = nullptr;
+  hints.ai_flags = AI_NUMERICHOST;
+  hints.ai_socktype = SOCK_STREAM;
+  if (::getaddrinfo(address.c_str(), nullptr, &hints, &first) != 0) return {};
+  std::array<char, NI_MAXHOST> name{}, text{};
+  const int none = ::getnameinfo(first->ai_addr, first->ai_addrlen, name.data(), name.size(),
+                                 nullptr, 0, NI_NAMEREQD);
+  ::freeaddrinfo(first);
+  if (none != 0) return {};
+  Named named{name.data(), {}};
+  hints.ai_flags = 0;
+  if (::getaddrinfo(name.data(), nullptr, &hints, &first) != 0) return named;
+  for (const addrinfo* one = first; one; one = one->ai_next)
+    if (::getnameinfo(one->ai_addr, one->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                      NI_NUMERICHOST) == 0)
+      named.addresses.emplace_back(text.data());
+  ::freeaddrinfo(first);
+  return named;
+}
+
+/// An address without a name is in order; one whose name means another machine is not.
+std::optional<Fault> addressName(const Config&) {
+  for (const Interface& one : outward()) {
+    // A name server that does not answer takes tens of seconds.
+    auto asked = std::make_shared<std::promise<Named>>();
+    auto answer = asked->get_future();
+    std::thread([asked, address = one.address] { asked->set_value(nameOf(address)); }).detach();
+    if (answer.wait_for(std::chrono::seconds(2)) != std::future_status::ready)
+      return Fault{false,
+                   "the name server does not answer within 2 s: names of hosts cannot be "
+                   "used, and programs that ask for them wait"};
+    const Named named = answer.get();
+    if (named.name.empty() ||
+        std::count(named.addresses.begin(), named.addresses.end(), one.address) > 0)
+      continue;
+    return Fault{false, "the address " + one.address + " (" + one.name + ") is named " +
+                            named.name + ", but that name means " +
+                            (named.addresses.empty() ? "no address" : named.addresses.front())};
+  }
+  return std::nullopt;
 }
 
 std::optional<Fault> settings(const Config&) {
@@ -212,6 +271,12 @@ std::optional<Fault> fastNetwork(const Config&) {
 
 } // namespace
 
+std::vector<std::string> outwardInterfaces() {
+  std::set<std::string> names; // one may have several addresses
+  for (const Interface& one : outward()) names.insert(one.name);
+  return {names.begin(), names.end()};
+}
+
 std::vector<Check> networkChecks() {
   return {
       {"settings", settings, "correct the variable; `rondo help environment` lists all"},
@@ -224,6 +289,9 @@ std::vector<Check> networkChecks() {
       {"own name", ownName,
        "write the address that others reach into /etc/hosts, or use addresses instead of names in "
        "RONDO_COMM_ID and MASTER_ADDR"},
+      {"address name", addressName,
+       "make DNS or /etc/hosts agree in both directions, correct /etc/resolv.conf, or use "
+       "addresses"},
       {"shm", overShm, "see the reason; RONDO_TRANSPORT=^shm uses TCP"},
       {"tcp", overTcp,
        "see the reason; a firewall must allow connections on the loopback interface"},

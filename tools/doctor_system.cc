@@ -163,6 +163,14 @@ std::optional<Fault> governor(const Config&) {
   return Fault{false, "the processors' frequency governor is " + now};
 }
 
+std::optional<Fault> hugePages(const Config&) {
+  if (!firstLine("/sys/kernel/mm/transparent_hugepage/enabled").ends_with("[never]"))
+    return std::nullopt;
+  return Fault{false,
+               "transparent huge pages are off: large buffers and messages then take more "
+               "time in the processors' address translation"};
+}
+
 std::optional<Fault> procMounted(const Config&) {
   if (::access("/proc/self/stat", R_OK) == 0) return std::nullopt;
   return Fault{false, "/proc is not mounted: `rondo dump` and `rondo topo` see nothing"};
@@ -237,6 +245,7 @@ std::vector<Check> systemChecks() {
       {"oversubscription", oversubscription, "start fewer ranks, or use more machines"},
       {"CMA", readingPeers, "sysctl kernel.yama.ptrace_scope=0 (docker: --cap-add=SYS_PTRACE)"},
       {"frequency", governor, "cpupower frequency-set -g performance"},
+      {"huge pages", hugePages, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled"},
       {"/proc", procMounted, "mount -t proc proc /proc"},
       {"clock source", clockSource, "boot with clocksource=tsc, if the processors' counters agree"},
       {"wall clock", wallClock, "start an NTP client, such as chrony"},

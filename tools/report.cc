@@ -1,6 +1,7 @@
 // `rondo report`: shows what the dumps of all ranks say together.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,14 +12,15 @@
 #include "tools/command.h"
 #include "tools/report_judge.h"
 #include "tools/report_read.h"
+#include "tools/report_trace.h"
 
 namespace rondo::tools {
 
 namespace {
 
 struct ReportConfig {
-  std::string folder, job;
-  bool json = false;
+  std::string folder, job, output;
+  bool json = false, trace = false;
 };
 
 std::string secondsText(std::int64_t nanoseconds) {
@@ -112,7 +114,42 @@ void printJson(const Dumps& dumps) {
   std::printf("%s\n", page.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
 }
 
+void printTrace(const MergedTrace& merged) {
+  std::uint64_t calls = 0;
+  std::int64_t worst = 0;
+  bool known = true;
+  for (const auto& [number, rank] : merged.ranks) {
+    calls += rank.calls;
+    worst = std::max(worst, rank.clock_error);
+    known &= rank.clock_error >= 0;
+  }
+  printLine("job " + merged.job + ": " + std::to_string(merged.ranks.size()) + " of " +
+            std::to_string(merged.size) + " ranks, " + std::to_string(calls) +
+            " calls: " + merged.file + " (open it at ui.perfetto.dev)");
+  char clocks[80] = "the machines' clocks were not compared: times of different ones may differ";
+  if (known)
+    std::snprintf(clocks, sizeof(clocks), "the ranks' clocks agree within %.1f us",
+                  static_cast<double>(worst) * 1e-3);
+  printLine(clocks);
+  for (int rank = 0; rank < merged.size; ++rank) {
+    const auto found = merged.ranks.find(rank);
+    const std::string name = "rank " + std::to_string(rank);
+    if (found == merged.ranks.end()) printLine(name + " has no trace");
+    else if (!found->second.ended) printLine(name + " did not end its trace: it died, or runs");
+    else if (found->second.left_out > 0)
+      printLine(name + " lacks " + std::to_string(found->second.left_out) + " calls");
+  }
+  for (const auto& [file, why] : merged.refused) printLine("refused: " + file + ": " + why);
+}
+
+int reportTrace(const ReportConfig& config) {
+  const MergedTrace merged = mergeTraces(config.folder, config.job, config.output);
+  printTrace(merged);
+  return merged.whole() ? kSuccess : kFailure;
+}
+
 int report(const ReportConfig& config) {
+  if (config.trace) return reportTrace(config);
   const Dumps dumps = readDumps(config.folder, config.job);
   if (dumps.communicators.empty()) {
     for (const auto& [file, why] : dumps.refused)
@@ -134,7 +171,12 @@ Action addReport(CLI::App& parent, const std::vector<std::string>&) {
   CLI::App* app =
       parent.add_subcommand("report", "Show from dumps which rank waits for which, and why");
   app->add_option("folder", config->folder, "Folder with the dumps of all ranks")->required();
-  app->add_flag("--json", config->json, "Print JSON");
+  CLI::Option* json = app->add_flag("--json", config->json, "Print JSON");
+  CLI::Option* trace =
+      app->add_flag("--trace", config->trace, "Merge the ranks' traces (RONDO_TRACE) into one file")
+          ->excludes(json);
+  app->add_option("-o,--output", config->output, "The merged trace. Default: FOLDER/trace.json")
+      ->needs(trace);
   app->add_option("--job", config->job, "The job to report on. Default: the one of most ranks");
   app->footer(
       "Prints for each communicator which rank is in which call, and names the culprit: a rank\n"
@@ -143,10 +185,13 @@ Action addReport(CLI::App& parent, const std::vector<std::string>&) {
       "themselves if RONDO_DUMP names a folder. A file that is broken or of another job is\n"
       "refused by name. The newest dump of each rank counts. Times are wrong by as much as the\n"
       "machines' clocks differ.\n"
-      "Exit status: 0: no rank waits for long; 1: something is wrong.\n\n"
+      "With --trace it merges traces instead, for ui.perfetto.dev, and says how well the ranks'\n"
+      "clocks agree, and what is missing.\n"
+      "Exit status: 0: no rank waits for long, or the trace is whole; 1: something is wrong.\n\n"
       "Examples:\n"
       "  rondo dump all -o dumps && rondo report dumps\n"
-      "  RONDO_DUMP=dumps rondo run -p 4 ./program; rondo report dumps\n");
+      "  RONDO_DUMP=dumps rondo run -p 4 ./program; rondo report dumps\n"
+      "  RONDO_TRACE=traces rondo run -p 4 ./program; rondo report --trace traces\n");
   return [config] { return report(*config); };
 }
 

@@ -205,7 +205,7 @@ int simulateCollective(const SimulateConfig& config) {
                   .thread = static_cast<int>(span.lane),
                   .begin = span.begin,
                   .end = span.end,
-                  .detail = "\"tile\": " + std::to_string(span.tile)});
+                  .arguments = base::TraceArguments().add("tile", span.tile)});
     };
   std::vector<SimulateRow> rows;
   for (const std::size_t bytes : sizes) {

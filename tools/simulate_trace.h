@@ -1,11 +1,10 @@
-// Writes simulated times in the format of Chrome's tracing, which Perfetto reads too.
+// Writes simulated times as a trace for Perfetto.
 #pragma once
 
 #include <fstream>
-#include <iomanip>
 #include <string>
 
-#include "base/json.h"
+#include "base/trace_events.h"
 #include "rondo/error.h"
 
 namespace rondo::tools {
@@ -14,7 +13,7 @@ struct TraceEvent {
   std::string name;
   int process = 0, thread = 0;
   double begin = 0, end = 0; ///< seconds
-  std::string detail = {};   ///< members of a JSON object, or empty
+  base::TraceArguments arguments = {};
 };
 
 class TraceWriter {
@@ -22,42 +21,29 @@ class TraceWriter {
   /// Throws Error(system) if the file cannot be written.
   explicit TraceWriter(const std::string& path) : file_(path) {
     if (!file_) throw Error(ErrorCode::system, path + ": cannot be written");
-    file_ << std::fixed << std::setprecision(3) << "{\"traceEvents\": ["; // whole nanoseconds
+    file_ << base::TraceEvents::kHead;
   }
 
   void add(const TraceEvent& event) {
-    begin() << "{\"ph\": \"X\", \"name\": " << base::jsonQuoted(event.name)
-            << ", \"pid\": " << event.process << ", \"tid\": " << event.thread
-            << ", \"ts\": " << event.begin * 1e6 << ", \"dur\": " << (event.end - event.begin) * 1e6
-            << ", \"args\": {" << event.detail << "}}";
+    events_.span(event.process, event.thread, event.name, "step", event.begin * 1e9,
+                 (event.end - event.begin) * 1e9, event.arguments);
+    if (events_.bytes() > kPiece) file_ << events_.take();
   }
-  void nameProcess(int process, const std::string& name) {
-    title("process_name", process, 0, name);
-  }
+  void nameProcess(int process, const std::string& name) { events_.nameRank(process, name); }
   void nameThread(int process, int thread, const std::string& name) {
-    title("thread_name", process, thread, name);
+    events_.nameLane(process, thread, name);
   }
 
   void close() {
-    file_ << "\n]}\n";
+    file_ << events_.take() << base::TraceEvents::kTail;
     file_.close();
     if (!file_) throw Error(ErrorCode::system, "the trace could not be written");
   }
 
  private:
-  std::ostream& begin() {
-    file_ << (first_ ? "\n" : ",\n");
-    first_ = false;
-    return file_;
-  }
-  void title(const char* kind, int process, int thread, const std::string& name) {
-    begin() << "{\"ph\": \"M\", \"name\": \"" << kind << "\", \"pid\": " << process
-            << ", \"tid\": " << thread << ", \"args\": {\"name\": " << base::jsonQuoted(name)
-            << "}}";
-  }
-
+  static constexpr std::size_t kPiece = 1 << 20;
   std::ofstream file_;
-  bool first_ = true;
+  base::TraceEvents events_;
 };
 
 } // namespace rondo::tools

@@ -132,12 +132,14 @@ void writeTrace(const std::string& path, const StepRow& row) {
     const auto [lane, new_lane] =
         lanes.emplace(std::pair(span.owner, span.lane), static_cast<int>(lanes.size()));
     if (new_lane) trace.nameThread(owner->second, lane->second, span.lane);
+    base::TraceArguments arguments;
+    if (span.bytes >= 0) arguments.add("bytes", std::llround(span.bytes));
     trace.add({.name = span.name,
                .process = owner->second,
                .thread = lane->second,
                .begin = span.begin,
                .end = span.end,
-               .detail = span.bytes < 0 ? "" : "\"bytes\": " + formatted("%.0f", span.bytes)});
+               .arguments = arguments});
   }
   trace.close();
 }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
@@ -42,6 +43,15 @@ struct MemoryUse {
   std::size_t scratch = 0; ///< for partial results
 
   std::size_t bytes() const { return slots + staging + scratch; }
+};
+
+/// A span of the program's own in the trace of a rank, for example a step of a training.
+struct TraceSpan {
+  std::string lane; ///< spans of a lane must not overlap, except that one may contain others
+  std::string name;
+  std::chrono::steady_clock::time_point begin, end;
+  std::int64_t step = -1;  ///< shown with the span; negative: not shown
+  std::uint64_t bytes = 0; ///< the same; 0: not shown
 };
 
 /// A fixed group of ranks that call collectives together.
@@ -387,6 +397,13 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// must not throw. It may itself wait for calls and futures, also of this communicator; it is not
   /// called again on that thread meanwhile. Do not set it while a call is in flight.
   void whileWaiting(std::function<void()> poll);
+
+  /// Whether a trace of this rank is written (Options::trace_folder).
+  bool tracing() const;
+  /// Adds a span to this rank's trace, on the same time base as the calls. Without a trace it does
+  /// nothing. The trace keeps at most some thousand spans per quarter of a second; it counts those
+  /// that it leaves out. Any thread.
+  void trace(const TraceSpan& span);
 
   /// Returns the name of the algorithm that a call of this shape uses, e.g. "ring".
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;

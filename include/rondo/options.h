@@ -122,6 +122,11 @@ struct RONDO_API Options {
   /// The first communicator of a process that names a folder decides, and makes the folder (0700).
   /// Empty: none is written.
   std::string dump_folder;
+  /// RONDO_TRACE. Folder for traces of all calls, one file for each rank, which ui.perfetto.dev
+  /// shows and `rondo report --trace` merges. Rank 0's value counts. Creating the communicator then
+  /// compares the ranks' clocks, by 16 short messages between rank 0 and each other rank. Empty:
+  /// none is written, and calls cost nothing more.
+  std::string trace_folder;
 
   /// Limits of the three durations above. Within them, arithmetic with deadlines cannot
   /// overflow. A heartbeat below its limit would report live ranks as silent, and one above

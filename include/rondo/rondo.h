@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rondo/buffer.h"
+#include "rondo/callbacks.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 #include "rondo/gradients.h"

@@ -40,6 +40,14 @@ std::string showText(const Options& options) {
   return options.*field;
 }
 
+template <std::string Options::*field>
+void setFolder(Options& options, const std::string& value, std::string_view what) {
+  if (value.size() > 3072)
+    throw Error(ErrorCode::invalid_argument,
+                std::string(what) + ": the name of the folder is too long");
+  options.*field = value;
+}
+
 template <milliseconds Options::*field>
 void setTimeout(Options& options, const std::string& value, std::string_view what) {
   options.*field =
@@ -222,13 +230,9 @@ constexpr Entry kEntries[] = {
      setText<&Options::log_file>, showText<&Options::log_file>, logFileFromNccl},
     {"RONDO_DUMP", "",
      "folder for dumps of the last calls, when a communicator fails and on SIGQUIT; empty: none",
-     [](Options& options, const std::string& value, std::string_view what) {
-       if (value.size() > 3072)
-         throw Error(ErrorCode::invalid_argument,
-                     std::string(what) + ": the name of the folder is too long");
-       options.dump_folder = value;
-     },
-     showText<&Options::dump_folder>},
+     setFolder<&Options::dump_folder>, showText<&Options::dump_folder>},
+    {"RONDO_TRACE", "", "folder for traces of all calls, for ui.perfetto.dev; empty: none",
+     setFolder<&Options::trace_folder>, showText<&Options::trace_folder>},
 };
 
 /// Variables that are not options of a communicator and are read elsewhere: what `rondo run` passes

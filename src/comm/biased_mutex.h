@@ -50,6 +50,11 @@ class BiasedMutex {
     }
   }
 
+  /// As if no thread had locked it. No other thread may use the mutex meanwhile.
+  void forgetOwner() {
+    if (owner_.load() != kEverybody) owner_.store(nullptr);
+  }
+
  private:
   static constexpr char kNobodys = 0;
   static constexpr const void* kEverybody = &kNobodys;

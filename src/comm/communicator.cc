@@ -143,6 +143,9 @@ void Communicator::whileWaiting(std::function<void()> poll) {
   impl_->progressLoop().whileWaiting(std::move(poll));
 }
 
+bool Communicator::tracing() const { return impl_->tracing(); }
+void Communicator::trace(const TraceSpan& span) { impl_->trace(span); }
+
 std::string Communicator::algorithmFor(Collective collective, std::size_t count,
                                        DataType type) const {
   return impl_->algorithmFor(collective, count, type);

@@ -9,10 +9,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "comm/clocks.h"
 #include "comm/pending_group.h"
 #include "comm/region.h"
+#include "device/annotate.h"
 #include "device/window.h"
+#include "observe/callbacks.h"
 #include "observe/dump.h"
+#include "observe/trace.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 
@@ -104,6 +108,24 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
     recorder_.fail(failure.code, failure.text, failure.culprit);
     if (last) observe::dumpFailure();
   });
+}
+
+/// Before the first call. Collective if Options::trace_folder is set.
+void CommunicatorImpl::listen(std::shared_ptr<observe::Trace> trace) {
+  if (!trace && !options_.trace_folder.empty()) {
+    const observe::ClockOffset clock = compareClocks(*this, options_.device >= 0);
+    progress_loop_.forgetThread();
+    trace = observe::Trace::open(options_.trace_folder, session_->job(), rank_, size_);
+    trace->begin(clock);
+  }
+  trace_ = std::move(trace);
+  if (trace_) recorder_.listen(observe::Trace::listener(trace_, recorder_));
+  device::annotateCalls();
+  if (auto callbacks = observe::callbackListener(recorder_)) recorder_.listen(std::move(callbacks));
+}
+
+void CommunicatorImpl::trace(const TraceSpan& span) {
+  if (trace_) trace_->add(span);
 }
 
 CommunicatorImpl::~CommunicatorImpl() {
@@ -311,7 +333,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
     const ProgressLoop::Lock lock(progress_loop_);
     options = options_;
   }
-  return open(std::move(session), options);
+  return open(std::move(session), options, trace_);
 }
 
 template <class Body>

@@ -37,6 +37,11 @@
 
 namespace rondo {
 struct MemoryUse;
+struct TraceSpan;
+} // namespace rondo
+
+namespace rondo::observe {
+class Trace;
 }
 
 namespace rondo::comm {
@@ -61,9 +66,11 @@ class ControlTurns {
 /// call cache.
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  public:
-  /// Collective: agrees with the other ranks on policy, sizes and transports.
+  /// Collective: agrees with the other ranks on policy, sizes and transports. `trace`: of the
+  /// communicator that this one is split from, if it has one.
   static std::shared_ptr<CommunicatorImpl> open(std::unique_ptr<bootstrap::Session> session,
-                                                const Options& options);
+                                                const Options& options,
+                                                std::shared_ptr<observe::Trace> trace = {});
   CommunicatorImpl(std::unique_ptr<bootstrap::Session> session, const Options& options,
                    planner::Policy policy, std::unique_ptr<engine::Fabric> fabric,
                    std::unique_ptr<engine::Engine> engine, bool oversubscribed,
@@ -115,6 +122,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const Place& placeOf(int rank) const;
   std::string transportTo(int peer) const;
 
+  bool tracing() const { return trace_ != nullptr; }
+  void trace(const TraceSpan& span);
+
   ProgressLoop& progressLoop() { return progress_loop_; }
   /// Waits for the calls in flight, at most for the timeout: a program may drop a communicator with
   /// outstanding sends that its peers need. After the timeout it fails the communicator on all
@@ -127,6 +137,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   plan::Spec specOf(const Call& call) const;
   engine::BoundPlan bind(const Call& call, std::string& algorithm);
   void submit(const Call& call, engine::Run& run);
+  static std::shared_ptr<CommunicatorImpl> make(std::unique_ptr<bootstrap::Session> session,
+                                                const Options& given);
+  void listen(std::shared_ptr<observe::Trace> trace);
   template <class Body>
   auto inTurn(std::uint64_t turn, const Body& body);
   void startOnStreams(std::span<const std::shared_ptr<WorkState>> group);
@@ -142,6 +155,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   ControlTurns turns_;
   /// Declared before the engine: it must outlive every run.
   observe::Recorder recorder_;
+  std::shared_ptr<observe::Trace> trace_; ///< null: there is none
 
   // Guarded by the progress loop's mutex, except the engine's thread-safe functions.
   std::unique_ptr<engine::Fabric> fabric_;

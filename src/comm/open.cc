@@ -72,6 +72,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
   out.u8(options.deterministic);
   out.i32(options.channel_depth);
   out.i32(options.device);
+  out.text(options.trace_folder);
   out.text(topology::nodeName(options.node));
   Unbound::own().write(out);
   const auto blobs = session.allGather(out.bytes(), options.init_timeout);
@@ -84,6 +85,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     theirs.deterministic = in.u8() != 0;
     theirs.channel_depth = in.i32();
     agreed.devices.push_back(in.i32());
+    theirs.trace_folder = in.text(kMaxText);
     agreed.nodes.push_back(in.text(Options::kLongestNode));
     agreed.unbound.push_back(Unbound::read(in));
     in.finish();
@@ -92,6 +94,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     options.deterministic = theirs.deterministic;
     options.channel_bytes = theirs.channel_bytes;
     options.channel_depth = theirs.channel_depth;
+    options.trace_folder = theirs.trace_folder;
   }
   // A slot must hold one element per rank, otherwise the smallest tile does not fit in a message.
   if (options.channel_bytes > 0) {
@@ -181,6 +184,14 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
 } // namespace
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
+    std::unique_ptr<bootstrap::Session> session, const Options& options,
+    std::shared_ptr<observe::Trace> trace) {
+  std::shared_ptr<CommunicatorImpl> impl = make(std::move(session), options);
+  impl->listen(std::move(trace));
+  return impl;
+}
+
+std::shared_ptr<CommunicatorImpl> CommunicatorImpl::make(
     std::unique_ptr<bootstrap::Session> session, const Options& given) {
   const base::LogRank in_log(session->rank());
   const auto [options, numbers, nodes, unbound] = agree(*session, given);

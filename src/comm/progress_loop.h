@@ -64,6 +64,9 @@ class ProgressLoop {
   /// A waiting thread calls `guest` now and then instead of sleeping. Set it before the first call.
   void whileWaiting(std::function<void()> guest) { guest_ = std::move(guest); }
   HelperThread& helper() { return helper_; }
+  /// The next thread that takes the mutex takes it cheaply from then on. No other thread may use
+  /// this object meanwhile.
+  void forgetThread() { mutex_.forgetOwner(); }
 
  private:
   friend class HelperThread;

@@ -2,9 +2,11 @@
 #include <mutex>
 #include <utility>
 
+#include "device/annotate.h"
 #include "device/device.h"
 #include "rondo/error.h"
 #if defined(RONDO_HAVE_CUDA)
+#include "device/cuda/annotate.h"
 #include "device/cuda/device.h"
 #endif
 
@@ -42,6 +44,12 @@ std::shared_ptr<Device> openDevice(int number) {
 #else
   throw Error(ErrorCode::unsupported, "device " + std::to_string(number) +
                                           ": this build has no CUDA (" RONDO_CUDA_MISSING ")");
+#endif
+}
+
+void annotateCalls() {
+#if defined(RONDO_HAVE_CUDA)
+  annotateCudaCalls();
 #endif
 }
 

@@ -147,11 +147,6 @@ class TickClock {
   double rate_ = 1;
 };
 
-std::string_view titleOf(const Shape& shape) {
-  if (shape.collective != Collective::sendrecv) return traits(shape.collective).title;
-  return shape.sending ? "Send" : "Recv";
-}
-
 void writeCall(Lines& out, const Record& record, const BlockHead& head, const TickClock& clock) {
   Shape shape;
   if (!Shape::unpack(record.what, shape)) return;
@@ -159,7 +154,7 @@ void writeCall(Lines& out, const Record& record, const BlockHead& head, const Ti
   out.raw("{\"record_id\":").number(record.number);
   out.raw(p2p ? ",\"p2p_seq_id\":" : ",\"collective_seq_id\":").number(record.sequence);
   out.raw(p2p ? ",\"is_p2p\":true" : ",\"is_p2p\":false").raw(",\"profiling_name\":\"rondo:");
-  out.raw(titleOf(shape)).raw(shape.uneven ? "v\"" : "\"");
+  out.raw(shape.title()).raw(shape.uneven ? "v\"" : "\"");
   if (traits(shape.collective).movesData()) {
     out.raw(",\"count\":").number(record.count);
     out.raw(",\"dtype\":").text(name(shape.type));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "observe/memory.h"
 
@@ -33,10 +35,11 @@ bool Shape::unpack(std::uint64_t packed, Shape& shape) {
   return shape.packed() == packed;
 }
 
-Recorder::Recorder(const Identity& identity) : block_(Block::take()) {
+Recorder::Recorder(const Identity& identity) : block_(Block::take()), identity_(identity) {
   if (!block_) return;
-  head_ = &block_->head();
+  unheard_ = head_ = &block_->head();
   records_ = block_->records();
+  mask_ = kFewRecords - 1;
   head_->rank = identity.rank;
   head_->size = identity.size;
   head_->job = identity.job;
@@ -49,6 +52,41 @@ Recorder::Recorder(const Identity& identity) : block_(Block::take()) {
 Recorder::~Recorder() {
   if (block_ && block_->here())
     std::atomic_ref(head_->state).store(State::closed, std::memory_order_release);
+}
+
+void Recorder::listen(std::unique_ptr<CallListener> listener) {
+  listeners_.push_back(std::move(listener));
+  unheard_ = nullptr;
+}
+
+Ticket Recorder::beginHeard(std::uint64_t packed, std::uint64_t count, std::uint64_t sequence,
+                            bool collective) {
+  Ticket ticket;
+  if (listeners_.empty()) return ticket;
+  if (head_) write(*head_, packed, count, sequence, collective);
+  else ++number_, latest_ = base::ticks() | 1;
+  if (lanes_.empty()) {
+    lanes_.push_back(heard_.size());
+    heard_.emplace_back();
+  }
+  const std::size_t lane = lanes_.back();
+  lanes_.pop_back();
+  heard_[lane] = {number_, sequence, latest_, 0, packed, count};
+  for (const auto& one : listeners_) one->begun(heard_[lane], lane);
+  ticket.recorder_ = this;
+  ticket.number_ = kHeard | lane;
+  return ticket;
+}
+
+void Recorder::endHeard(std::size_t lane, bool failed) {
+  Record& call = heard_[lane];
+  latest_ = base::ticks() | 1;
+  call.ended = (latest_ & ~std::uint64_t{1}) | failed;
+  Record& kept = records_[call.number & mask_];
+  if (kept.number == call.number) put(kept.ended, call.ended);
+  for (const auto& one : listeners_) one->ended(call, lane);
+  if (lanes_.empty() || lanes_.back() > lane) lanes_.push_back(lane);
+  else lanes_.insert(std::lower_bound(lanes_.begin(), lanes_.end(), lane, std::greater<>()), lane);
 }
 
 void Recorder::grow() {
@@ -72,6 +110,10 @@ std::uint8_t Recorder::algorithm(std::string_view name) {
   return kLast;
 }
 
+std::string_view Recorder::algorithmName(std::uint8_t index) const {
+  return head_ && index < BlockHead::kAlgorithms ? head_->algorithms[index] : std::string_view();
+}
+
 void Recorder::look() {
   if (!head_) return;
   latest_ = base::ticks() | 1;
@@ -80,9 +122,16 @@ void Recorder::look() {
 
 void Recorder::waits(const Ticket& call, int peer, const std::string& text,
                      std::uint64_t nanoseconds) {
-  if (!head_ || call.number_ == 0 || waits_ == BlockHead::kWaits) return;
+  if (call.number_ == 0) return;
+  std::uint64_t number = call.number_;
+  if (number & kHeard) {
+    const std::size_t lane = number & ~kHeard;
+    number = heard_[lane].number;
+    for (const auto& one : listeners_) one->waits(heard_[lane], lane, peer, text);
+  }
+  if (!head_ || waits_ == BlockHead::kWaits) return;
   Wait& wait = head_->wait[~head_->waits >> 8 & 1][waits_++];
-  wait.number = call.number_;
+  wait.number = number;
   wait.since = nanoseconds;
   wait.peer = peer;
   copy(wait.text, text);

@@ -7,9 +7,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/ticks.h"
 #include "observe/layout.h"
+#include "observe/listener.h"
 #include "rondo/collectives.h"
 #include "rondo/error.h"
 #include "rondo/types.h"
@@ -36,6 +38,11 @@ struct Shape {
            std::uint64_t{sending} << 25 | std::uint64_t{algorithm} << 32 |
            std::uint64_t{root} << 40;
   }
+  /// "AllReduce", "Send", ...; without the "v" of v-forms.
+  std::string_view title() const {
+    if (collective != Collective::sendrecv) return traits(collective).title;
+    return sending ? "Send" : "Recv";
+  }
   /// False for bits that packed() does not make.
   static bool unpack(std::uint64_t packed, Shape& shape);
 };
@@ -61,7 +68,8 @@ struct Identity {
 };
 
 /// One thread at a time, except fail(). Other threads, signal handlers and processes may read what
-/// it writes at any time.
+/// it writes at any time. Without listeners a call costs a few stores; with listeners it takes
+/// another way, which costs calls without them no instruction.
 class Recorder {
  public:
   explicit Recorder(const Identity& identity);
@@ -73,28 +81,20 @@ class Recorder {
   /// message to a peer.
   Ticket begin(std::uint64_t packed, std::uint64_t count, std::uint64_t sequence, bool collective) {
     Ticket ticket;
-    if (!head_) return ticket;
-    const std::uint64_t number = ++number_;
-    if ((number & mask_) == 0) grow();
-    Record& record = records_[number & mask_];
-    latest_ = base::ticks() | 1;
-    put(head_->claimed, number);
-    // A reader that sees a part of the new record also sees that the old one was given up.
-    std::atomic_thread_fence(std::memory_order_release);
-    put(record.sequence, sequence);
-    put(record.entered, latest_);
-    put(record.ended, 0);
-    put(record.what, packed);
-    put(record.count, count);
-    std::atomic_ref(record.number).store(number, std::memory_order_release);
-    if (collective) put(head_->entered, sequence);
+    if (!unheard_) return beginHeard(packed, count, sequence, collective);
+    ticket.number_ = write(*unheard_, packed, count, sequence, collective);
     ticket.recorder_ = this;
-    ticket.number_ = number;
     return ticket;
   }
 
+  /// From now on the listener hears of this rank's calls. Call it between calls.
+  void listen(std::unique_ptr<CallListener> listener);
+
   /// Index of an algorithm's name in this communicator; one for all others once there are many.
   std::uint8_t algorithm(std::string_view name);
+  /// The name of an index; empty if there is none.
+  std::string_view algorithmName(std::uint8_t index) const;
+  const Identity& identity() const { return identity_; }
 
   /// Begins a look at the calls in flight. Readers see the last one until looked().
   void look();
@@ -108,24 +108,56 @@ class Recorder {
 
  private:
   friend class Ticket;
+  /// In the tickets of calls that listeners hear of: the other bits are the index in heard_.
+  static constexpr std::uint64_t kHeard = std::uint64_t{1} << 63;
+
   static void put(std::uint64_t& word, std::uint64_t value) {
     std::atomic_ref(word).store(value, std::memory_order_relaxed);
+  }
+  /// Writes the call into the block, and returns its number.
+  std::uint64_t write(BlockHead& head, std::uint64_t packed, std::uint64_t count,
+                      std::uint64_t sequence, bool collective) {
+    const std::uint64_t number = ++number_;
+    if ((number & mask_) == 0) grow();
+    Record& record = records_[number & mask_];
+    latest_ = base::ticks() | 1;
+    put(head.claimed, number);
+    // A reader that sees a part of the new record also sees that the old one was given up.
+    std::atomic_thread_fence(std::memory_order_release);
+    put(record.sequence, sequence);
+    put(record.entered, latest_);
+    put(record.ended, 0);
+    put(record.what, packed);
+    put(record.count, count);
+    std::atomic_ref(record.number).store(number, std::memory_order_release);
+    if (collective) put(head.entered, sequence);
+    return number;
   }
   void ended(std::uint64_t number, bool failed) {
     Record& record = records_[number & mask_];
     // More calls than there are records may be in flight.
     if (record.number == number) put(record.ended, (latest_ & ~std::uint64_t{1}) | failed);
+    else if (number & kHeard) endHeard(number & ~kHeard, failed);
   }
+  Ticket beginHeard(std::uint64_t packed, std::uint64_t count, std::uint64_t sequence,
+                    bool collective);
+  void endHeard(std::size_t lane, bool failed);
   void grow();
 
   std::unique_ptr<Block> block_; ///< null: nothing is recorded
   BlockHead* head_ = nullptr;
-  Record* records_ = nullptr;
-  std::uint64_t mask_ = kFewRecords - 1;
+  BlockHead* unheard_ = nullptr; ///< head_ while there is no listener
+  Record* records_ = &none_;
+  std::uint64_t mask_ = 0;
   std::uint64_t number_ = 0;
   std::uint64_t latest_ = 0; ///< the last time that this object read the clock
   std::uint64_t waits_ = 0;  ///< of the look that has not ended
   std::atomic<bool> failed_{false};
+  const Identity identity_;
+  Record none_; ///< in place of the records if there is no block
+  std::vector<std::unique_ptr<CallListener>> listeners_;
+  std::vector<Record> heard_;      ///< calls in flight that listeners have heard of, by lane
+  std::vector<std::size_t> lanes_; ///< the free ones of them, the lowest last
 };
 
 inline void Ticket::end(bool failed) const {

@@ -58,7 +58,7 @@ std::string dump(const Options& o) {
       << o.node << '|' << o.bind << '|' << o.socket_interface << '|' << o.socket_family << '|'
       << o.tcp_sockets << '|' << o.tcp_congestion << '|' << o.ucx_transports << '|' << o.ucx_devices
       << '|' << o.comm_id << '|' << o.secret_file << '|' << static_cast<int>(o.log_level) << '|'
-      << o.log_file << ' ' << o.dump_folder;
+      << o.log_file << ' ' << o.dump_folder << ' ' << o.trace_folder;
   return out.str();
 }
 
@@ -108,6 +108,7 @@ const Case kCases[] = {
     {"RONDO_DEBUG", "NCCL_DEBUG", "INFO", [](Options& o) { o.log_level = LogLevel::info; }},
     {"RONDO_DEBUG_FILE", "NCCL_DEBUG_FILE", "x.%h.%p", [](Options& o) { o.log_file = "x.%h.%p"; }},
     {"RONDO_DUMP", "", "dumps", [](Options& o) { o.dump_folder = "dumps"; }},
+    {"RONDO_TRACE", "", "traces", [](Options& o) { o.trace_folder = "traces"; }},
 };
 
 /// Text of the error; fails the test if there is none.

@@ -71,6 +71,10 @@ TEST_CASE("doctor: each fault of this machine is one line with its remedy") {
        0},
       {"an interface that is not there", "export RONDO_SOCKET_IFNAME=nosuch0", "",
        "error: interface: RONDO_SOCKET_IFNAME=nosuch0 fits no interface that is up", 1},
+      {"no huge pages",
+       "echo 'always madvise [never]' >$1.thp\n"
+       "mount --bind $1.thp /sys/kernel/mm/transparent_hugepage/enabled",
+       "", "warning: huge pages: transparent huge pages are off", 0},
       {"a setting that is wrong", "export RONDO_HEARTBEAT=soon", "",
        "error: settings: RONDO_HEARTBEAT", 1},
       {"more ranks than processors",
@@ -91,6 +95,13 @@ TEST_CASE("doctor: a machine without loopback runs no job; one with bridges only
   CHECK(down.status == 1);
   CHECK(down.out.find("error: loopback: the loopback interface is down") != std::string::npos);
   CHECK(down.out.find("a job does not run here") != std::string::npos);
+  check({"a bridge is named",
+         "ip link set lo up\nip link add eth9 type dummy\nip addr add 192.0.2.1/24 dev eth9\n"
+         "ip link set eth9 up\nip route add default via 192.0.2.9\n"
+         "ip link add docker0 type bridge\nip addr add 172.17.0.1/16 dev docker0\n"
+         "ip link set docker0 up\nexport RONDO_SOCKET_IFNAME=docker0",
+         "", "warning: interface: RONDO_SOCKET_IFNAME=docker0 is a bridge", 0},
+        space, {});
   const Outcome up = doctor("ip link set lo up", "", space);
   INFO(up.out << up.err);
   CHECK(up.status == 0);
@@ -101,6 +112,49 @@ TEST_CASE("doctor: a machine without loopback runs no job; one with bridges only
        "ip link set docker0 up",
        "", "warning: network: only bridges are up (docker0)", 0},
       space, {});
+}
+
+TEST_CASE("doctor: names and addresses that disagree, and a name server that does not answer") {
+  const std::string space = "-munpf --mount-proc --kill-child";
+  const std::string machine =
+      "ip link set lo up\nip link add eth9 type dummy\nip addr add 192.0.2.1/24 dev eth9\n"
+      "ip link set eth9 up\nip route add default via 192.0.2.9\n";
+  if (shell("unshare " + space + " sh -c 'ip link add eth9 type dummy'").status != 0) {
+    WARN("not run: it needs root, for namespaces");
+    return;
+  }
+  const std::string only_own_name =
+      "printf '127.0.0.1 localhost\\n192.0.2.77 planted\\n' "
+      ">$1.hosts\n";
+  // Answers every question for a name with 192.0.2.7, and for an address with astray.test.
+  const std::string server =
+      "cat >$1.py <<'PY'\nimport socket, struct\n"
+      "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('127.0.0.1', 53))\n"
+      "print('ready', flush=True)\nwhile True:\n  q, a = s.recvfrom(512)\n  e = 12\n"
+      "  while q[e]: e += q[e] + 1\n  kind = q[e + 1:e + 3]\n"
+      "  body = {b'\\0\\x0c': b'\\6astray\\4test\\0', b'\\0\\1': b'\\xc0\\0\\2\\7'}.get(kind, "
+      "b'')\n"
+      "  head = q[:2] + b'\\x81\\x80\\0\\1\\0' + bytes([len(body) > 0]) + b'\\0\\0\\0\\0'\n"
+      "  answer = b'\\xc0\\x0c' + kind + b'\\0\\1\\0\\0\\0\\x0a' + struct.pack('>H', len(body)) + "
+      "body\n"
+      "  s.sendto(head + q[12:e + 5] + (answer if body else b''), a)\nPY\n"
+      "python3 $1.py >$1.ready &\nuntil grep -q ready $1.ready; do sleep 0.05; done\n";
+  const auto named = [](const std::string& address) {
+    return "echo nameserver " + address + " >$1.resolv\nmount --bind $1.resolv /etc/resolv.conf\n";
+  };
+  const Outcome healthy = doctor(machine, "", space);
+  INFO(healthy.out << healthy.err);
+  const auto before = findings(healthy.out);
+  check({"an address whose name means another one",
+         (machine + only_own_name + server + named("127.0.0.1")).c_str(), "",
+         "warning: address name: the address 192.0.2.1 (eth9) is named astray.test, but that name "
+         "means 192.0.2.7",
+         0},
+        space, before);
+  check({"a name server that does not answer",
+         (machine + only_own_name + named("192.0.2.99")).c_str(), "",
+         "warning: address name: the name server does not answer within 2 s", 0},
+        space, before);
 }
 
 TEST_CASE("doctor: JSON has every check, and the text only findings") {

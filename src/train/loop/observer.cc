@@ -2,6 +2,7 @@
 #include "train/loop/observer.h"
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <type_traits>
 
@@ -86,9 +87,28 @@ void Observer::open(std::int64_t done) {
 }
 
 Timeline* Observer::timeline(std::size_t before, std::int64_t step) {
-  if (!observes_ || before < kFirst || before >= kFirst + kCount) return nullptr;
+  toTrace();
+  kept_ = observes_ && before >= kFirst && before < kFirst + kCount;
+  if (!kept_ && !comm_.tracing()) return nullptr;
   timeline_.step = step;
   return &timeline_;
+}
+
+/// Adds the events of the last step to the trace of calls, and drops those that no report needs.
+void Observer::toTrace() {
+  if (!comm_.tracing()) return;
+  auto& events = timeline_.events;
+  for (std::size_t i = traced_; i < events.size(); ++i) {
+    const TimelineEvent& event = events[i];
+    const auto at = [&](double seconds) {
+      return timeline_.zero +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    };
+    comm_.trace({"train: " + std::string(nameOf(event.lane)), event.name, at(event.begin),
+                 at(event.begin + event.seconds), event.step, event.bytes});
+  }
+  if (!kept_) events.resize(traced_);
+  traced_ = events.size();
 }
 
 template <class Write>
@@ -142,6 +162,7 @@ void Observer::collect() {
 }
 
 void Observer::finish(double seconds) {
+  toTrace();
   if (observes_) collect();
   record_.seconds = seconds;
   agree(comm_, [&]() -> std::string {

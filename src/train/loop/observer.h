@@ -15,7 +15,8 @@
 namespace rondo::training {
 
 /// Records what TrainOptions::files.report, trace and metrics ask for. Rank 0 keeps the records; at
-/// the end the other ranks send it their timelines.
+/// the end the other ranks send it their timelines. If the communicator has a trace of calls
+/// (RONDO_TRACE), the timelines of all steps join it.
 class Observer {
  public:
   /// The arguments must outlive the observer.
@@ -46,6 +47,7 @@ class Observer {
   void toMetrics(const Write& write);
   std::string page() const { return options_.files.report + "/index.html"; }
   void open(std::int64_t done);
+  void toTrace();
   void collect();
 
   Communicator& comm_;
@@ -53,6 +55,8 @@ class Observer {
   const bool keeps_, observes_;
   TrainRecord record_;
   Timeline timeline_;
+  bool kept_ = false;      ///< this step's events belong to the report
+  std::size_t traced_ = 0; ///< events of the timeline that the trace of calls has
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<Error> fault_; ///< error of the metrics file
 };

@@ -1,9 +1,12 @@
 // The record of a training run, from which reports are made: plain values.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +32,8 @@ struct EpochRecord {
 };
 
 enum class Lane { compute, communication };
+inline constexpr std::array<std::string_view, 2> kLaneNames = {"compute", "communication"};
+constexpr std::string_view nameOf(Lane lane) { return kLaneNames[static_cast<std::size_t>(lane)]; }
 
 /// A span of time on one rank: "forward", "backward", "bucket 3".
 struct TimelineEvent {

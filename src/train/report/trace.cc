@@ -1,69 +1,37 @@
-// Writes metadata events ("M") that name ranks and lanes, then complete events ("X") in
-// microseconds.
+// Turns the timeline of a run into a trace.
 #include "train/report/trace.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
+#include <string>
 
-#include "train/report/json.h"
+#include "base/trace_events.h"
 #include "train/report/text_file.h"
 
 namespace rondo::training {
 
-namespace {
-
-constexpr std::array<std::string_view, 2> kLanes = {"compute", "communication"};
-
-std::string metadata(std::string_view kind, int rank, int lane, std::string_view name) {
-  return JsonObject()
-      .add("ph", "M")
-      .add("name", kind)
-      .add("pid", rank)
-      .add("tid", lane)
-      .add("args", JsonObject().add("name", name))
-      .str();
-}
-
-std::string describe(const TimelineEvent& event, double origin) {
-  JsonObject arguments;
-  arguments.add("step", event.step);
-  if (event.bytes > 0) arguments.add("bytes", event.bytes);
-  const auto lane = static_cast<std::size_t>(event.lane);
-  return JsonObject()
-      .add("ph", "X")
-      .add("name", event.name)
-      .add("cat", kLanes[lane])
-      .add("pid", event.rank)
-      .add("tid", lane)
-      .add("ts", (event.begin - origin) * 1e6)
-      .add("dur", event.seconds * 1e6)
-      .add("args", arguments)
-      .str();
-}
-
-} // namespace
-
-std::string traceText(std::span<const TimelineEvent> events) {
+std::string traceText(std::span<const TimelineEvent> all) {
   std::set<int> ranks;
-  double origin = events.empty() ? 0 : events[0].begin;
-  for (const TimelineEvent& event : events) {
+  double origin = all.empty() ? 0 : all[0].begin;
+  for (const TimelineEvent& event : all) {
     ranks.insert(event.rank);
     origin = std::min(origin, event.begin);
   }
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
-  const char* separator = "\n";
-  const auto add = [&](const std::string& event) {
-    text += separator + event;
-    separator = ",\n";
-  };
-  for (int rank : ranks) {
-    add(metadata("process_name", rank, 0, "rank " + std::to_string(rank)));
-    for (std::size_t lane = 0; lane < kLanes.size(); ++lane)
-      add(metadata("thread_name", rank, static_cast<int>(lane), kLanes[lane]));
+  base::TraceEvents events;
+  for (const int rank : ranks) {
+    events.nameRank(rank, "rank " + std::to_string(rank));
+    for (std::size_t lane = 0; lane < kLaneNames.size(); ++lane)
+      events.nameLane(rank, static_cast<int>(lane), kLaneNames[lane]);
   }
-  for (const TimelineEvent& event : events) add(describe(event, origin));
-  return text + "\n]}\n";
+  for (const TimelineEvent& event : all) {
+    base::TraceArguments arguments;
+    arguments.add("step", event.step);
+    if (event.bytes > 0) arguments.add("bytes", event.bytes);
+    events.span(event.rank, static_cast<int>(event.lane), event.name, nameOf(event.lane),
+                (event.begin - origin) * 1e9, event.seconds * 1e9, arguments);
+  }
+  using Form = base::TraceEvents;
+  return std::string(Form::kHead) + events.take() + std::string(Form::kTail);
 }
 
 void writeTrace(const std::string& path, std::span<const TimelineEvent> events) {

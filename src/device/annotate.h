@@ -1,0 +1,11 @@
+// Shows calls in profilers of GPUs.
+#pragma once
+
+namespace rondo::device {
+
+/// In a build with CUDA, and in a process that one of NVIDIA's profilers has started, the calls of
+/// communicators that are opened from now on are NVTX ranges. Otherwise it does nothing. Any
+/// thread.
+void annotateCalls();
+
+} // namespace rondo::device

@@ -1,0 +1,109 @@
+// Writes a rank's calls, and the program's own spans, into a file for ui.perfetto.dev.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fork.h"
+#include "base/trace_events.h"
+#include "base/unique_fd.h"
+#include "observe/listener.h"
+#include "observe/recorder.h"
+#include "rondo/communicator.h"
+
+namespace rondo::observe {
+
+/// How this process's CLOCK_MONOTONIC becomes the trace's time, which begins at 0 on rank 0.
+struct ClockOffset {
+  std::int64_t add = 0;     ///< nanoseconds
+  std::int64_t error = -1;  ///< nanoseconds by which it may be wrong; negative: not measured
+  std::int64_t unix_ns = 0; ///< the wall clock of rank 0 when the trace's time is 0
+};
+
+/// The trace of one rank of a job, with all its communicators. One low-priority thread formats and
+/// writes. A communicator's calls wait for it in a ring: 1.5 MiB for the first communicator, 0.2
+/// MiB for each further one. Calls that find no room are counted and left out. At a full disk, and
+/// at 256 MiB, the trace ends, which the log says once, and the job goes on. All functions: any
+/// thread, and none throws for these reasons. In a forked child it does nothing.
+class Trace {
+ public:
+  /// `rank`, `size`: of the first communicator. Makes the folder (mode 0700) and the file
+  /// rondo-trace-JOB-RANK.json. If it cannot, the log says why, and nothing is written.
+  static std::shared_ptr<Trace> open(const std::string& folder, std::uint64_t job, int rank,
+                                     int size);
+  /// Writes what is left.
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+  /// Must be called once, before anything is added.
+  void begin(const ClockOffset& clock);
+  /// A listener for the recorder's calls. It keeps the trace alive.
+  static std::unique_ptr<CallListener> listener(const std::shared_ptr<Trace>& trace,
+                                                const Recorder& recorder);
+  void add(const TraceSpan& span);
+
+ private:
+  class Calls;
+  struct Source;
+  struct Mark {
+    std::shared_ptr<Source> source;
+    std::uint32_t lane;
+    int peer;
+    std::uint64_t ticks;
+    std::string text;
+  };
+
+  Trace(const std::string& folder, std::uint64_t job, int rank, int size);
+  static void finishAll();
+  std::shared_ptr<Source> newSource(const Identity& identity);
+  void wake();
+  void main();
+  void drain(bool all);
+  void take(Source& source, bool all);
+  void finish();
+  void format(Source& source, const Record& record);
+  void format(const Mark& mark);
+  void format(const TraceSpan& span);
+  int nameLane(Source& source, std::uint32_t lane);
+  double timeOf(std::uint64_t ticks) const;
+  void flush();
+  int write(const std::string& text);
+
+  const base::Maker maker_{};
+  const std::uint64_t job_;
+  const int rank_, size_;
+  base::UniqueFd file_;
+  std::string path_;
+  ClockOffset clock_;
+  std::uint64_t ticks_ = 0;    ///< at the beginning of the trace
+  std::int64_t monotonic_ = 0; ///< ... and CLOCK_MONOTONIC
+
+  std::atomic<bool> stopping_{true};   ///< begin() has not been called, or finish() has
+  std::atomic<std::uint32_t> word_{0}; ///< the thread sleeps on it; a change wakes it
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  int sources_ = 0;
+  std::vector<std::shared_ptr<Source>> live_;
+  std::vector<TraceSpan> spans_;
+  std::vector<Mark> marks_;
+  std::uint64_t left_out_ = 0;
+
+  // Only the thread that writes: the trace's own, and after its end the one that finishes.
+  double nanoseconds_per_tick_ = 1;
+  base::TraceEvents events_;
+  std::map<std::string, int> lanes_; ///< of the program's spans
+  std::uint64_t written_ = 0;        ///< bytes
+  std::uint64_t calls_ = 0, unwritten_ = 0, lost_ = 0;
+  bool ended_ = false; ///< the disk or the file is full
+  std::thread thread_;
+};
+
+} // namespace rondo::observe
