@@ -211,21 +211,43 @@ void Simulator::applyConditions(const Conditions& conditions) {
         channel.factor = slow.factor;
 }
 
-Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
-                 const Network& network, const Observer& observer) {
+Simulation::Simulation(const plan::Algorithm& algorithm, const plan::Spec& spec,
+                       const Network& network)
+    : spec_(spec), network_(network) {
   if (!algorithm.supports(spec))
     refuse(std::string(algorithm.name) + " does not support " + std::string(name(spec.collective)) +
            " of " + std::to_string(spec.ranks) + " ranks");
   checkConditions(network.conditions, spec.ranks);
-  const Programs programs(algorithm, spec);
-  const Sizes sizes = sizesOf(programs.first(), blocks, network);
-  const LinkProfile& nearest = *linksOf(spec, network).front();
-  const bool folded = programs.symmetric() && spec.ranks > 1 && network.conditions.normal() &&
-                      network.processors == 0 && spec.layout.nodes().size() <= 1 && !observer &&
-                      nearest.line != Line::node && !programs.of(0).switched();
-  const int simulated = folded ? 1 : spec.ranks;
-  checkWork(programs, sizes, simulated);
-  Simulator simulator(programs, spec, network, nearest, sizes,
+  programs_ = std::make_unique<const Programs>(algorithm, spec);
+}
+
+Simulation::~Simulation() = default;
+
+Outcome Simulation::run(const Blocks& blocks, const Observer& observer) const {
+  return runTiles(sizesOf(programs_->first(), blocks, network_), observer);
+}
+
+double Simulation::seconds(const Blocks& blocks, std::size_t most_tiles) const {
+  Sizes sizes = sizesOf(programs_->first(), blocks, network_);
+  if (sizes.tiles <= most_tiles) return runTiles(sizes, {}).seconds;
+  const std::size_t further = sizes.tiles - most_tiles;
+  sizes.last = sizes.full;
+  sizes.tiles = most_tiles;
+  const double all = runTiles(sizes, {}).seconds;
+  sizes.tiles = most_tiles / 2;
+  const double half = runTiles(sizes, {}).seconds;
+  return all + (all - half) / static_cast<double>(most_tiles - most_tiles / 2) *
+                   static_cast<double>(further);
+}
+
+Outcome Simulation::runTiles(const Sizes& sizes, const Observer& observer) const {
+  const LinkProfile& nearest = *linksOf(spec_, network_).front();
+  const bool folded = programs_->symmetric() && spec_.ranks > 1 && network_.conditions.normal() &&
+                      network_.processors == 0 && spec_.layout.nodes().size() <= 1 && !observer &&
+                      nearest.line != Line::node && !programs_->of(0).switched();
+  const int simulated = folded ? 1 : spec_.ranks;
+  checkWork(*programs_, sizes, simulated);
+  Simulator simulator(*programs_, spec_, network_, nearest, sizes,
                       static_cast<std::uint32_t>(simulated), observer);
   simulator.run();
   Outcome outcome;
@@ -235,8 +257,8 @@ Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const
   outcome.events = simulator.events();
   outcome.tiles = sizes.tiles;
   outcome.folded = folded;
-  for (int rank = 0; rank < spec.ranks; ++rank) {
-    const Program& program = programs.of(rank);
+  for (int rank = 0; rank < spec_.ranks; ++rank) {
+    const Program& program = programs_->of(rank);
     const Sent sent = sentBy(program);
     const double bytes = sent.chunks * sizes.block / program.chunks_per_block;
     outcome.messages += sent.messages * sizes.tiles;
@@ -244,6 +266,11 @@ Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const
     outcome.max_sent = std::max(outcome.max_sent, bytes);
   }
   return outcome;
+}
+
+Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
+                 const Network& network, const Observer& observer) {
+  return Simulation(algorithm, spec, network).run(blocks, observer);
 }
 
 } // namespace rondo::model
