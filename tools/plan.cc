@@ -39,7 +39,7 @@ struct PlanConfig {
   bool oversubscribed = false, carriers = false;
   int ranks_per_gpu = 0;
   double memory_gbs = 0;
-  bool explain = false;
+  bool explain = false, json = false;
   std::string goal, dot, msccl, import;
   NetworkConfig network;
 };
@@ -181,7 +181,9 @@ int compareAll(const PlanConfig& config) {
   what.policy.oversubscribed = planned.processors > 0 && planned.processors < share;
   const auto& inside = planned.profile.links[static_cast<std::size_t>(planned.inside)];
   what.policy.carriers = what.policy.carriers || (inside && !inside->mapped);
-  const std::string text = config.explain ? explainChoice(what, planned) : compare(what, planned);
+  const std::string text = !config.explain ? compare(what, planned)
+                           : config.json   ? explanationJson(what, planned)
+                                           : explainChoice(what, planned);
   std::fputs(text.c_str(), stdout);
   return kSuccess;
 }
@@ -298,6 +300,7 @@ void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
       "--explain", config.explain,
       "Predict each algorithm's time by cause, and say why the fastest wins and what the rules do");
   explain_flag->excludes(algorithm);
+  app.add_flag("--json", config.json, "With --explain: print JSON")->needs(explain_flag);
   addNetworkOptions(app, config.network);
   for (const char* option : {"--profile", "--ideal", "--link", "--between", "--processors"})
     app.get_option(option)->excludes(algorithm);

@@ -1,11 +1,14 @@
-// Simulates all candidates of a call, and compares the fastest with the rules' choice.
+// Explains calls by predicted times, and names what the rules and the model choose.
 #include "tools/plan_explain.h"
 
-#include <algorithm>
-#include <utility>
+#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "plan/registry.h"
+#include "planner/decide.h"
+#include "planner/explain.h"
 #include "planner/rules.h"
+#include "planner/table.h"
 #include "rondo/error.h"
 #include "tools/bench/shape.h"
 #include "tools/parse.h"
@@ -15,107 +18,84 @@ namespace rondo::tools {
 
 namespace {
 
-/// Predictions closer than this are a tie: the default profile's median error is 5%.
-constexpr double kTie = 0.05;
-
-struct Candidate {
-  plan::Choice choice;
-  model::Outcome outcome;
-
-  double seconds() const { return outcome.seconds; }
-};
-
-struct Part {
-  double seconds = 0;
-  const char* name = "";
-};
-
-/// The term in which the loser spends most more than the winner.
-Part decidingTerm(const model::Terms& winner, const model::Terms& loser) {
-  const Part parts[] = {{loser.latency - winner.latency, "latency"},
-                        {loser.bytes - winner.bytes, "moving bytes"},
-                        {loser.reduction - winner.reduction, "reduction"},
-                        {loser.contention - winner.contention, "contention"}};
-  return *std::max_element(std::begin(parts), std::end(parts),
-                           [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
-}
-
 class Explaining {
  public:
-  Explaining(const Comparison& what, const PlannedNetwork& planned, std::size_t bytes)
-      : what_(what),
-        planned_(planned),
-        bytes_(bytes),
-        block_(bytes / blocksOfSize(what.collective, what.ranks)) {
-    const plan::Spec spec = specOf({});
-    chosen_ = planner::choose(spec, block_, what.policy);
-    bool known = false;
-    for (const plan::Algorithm* algorithm : plan::supporting(spec)) {
-      const plan::Choice choice{algorithm, 0};
-      known = known || choice.text() == chosen_.text();
-      add(choice);
-    }
-    if (!known) add(chosen_);
-    std::stable_sort(
-        candidates_.begin(), candidates_.end(),
-        [](const Candidate& a, const Candidate& b) { return a.seconds() < b.seconds(); });
+  Explaining(const Comparison& what, const PlannedNetwork& planned)
+      : what_(what), network_(planned.network()) {
+    if (what.root < 0 || what.root >= what.ranks)
+      throw Error(ErrorCode::invalid_argument, "root " + std::to_string(what.root) +
+                                                   " is not in 0 to " +
+                                                   std::to_string(what.ranks - 1));
+    by_model_ = what.policy;
+    by_model_.site = {planned.inside, planned.between, planned.processors, 0};
+    by_model_.table =
+        std::make_shared<planner::Table>(planner::decide(what.ranks, by_model_, planned.profile));
   }
 
-  std::string text() const {
+  std::string text(std::size_t bytes) const {
+    const Explanation made = explained(bytes);
     Columns columns;
     columns.add({"algorithm", "predicted", "latency", "bytes", "reduction", "contention"});
-    for (const Candidate& candidate : candidates_) {
-      const model::Terms& terms = candidate.outcome.terms;
-      const bool chosen = candidate.choice.text() == chosen_.text();
-      columns.add({candidate.choice.text() + (chosen ? " *" : ""), timeText(candidate.seconds()),
-                   timeText(terms.latency), timeText(terms.bytes), timeText(terms.reduction),
-                   timeText(terms.contention)});
-    }
-    return std::string(name(what_.collective)) + " of " + bytesText(bytes_) + " on " +
-           std::to_string(what_.ranks) + " ranks\n\n" + columns.text() + "\n* " + rule() + "\n" +
-           too_large_ + (candidates_.empty() ? "" : whyItWins() + verdict());
+    for (const Explanation::Candidate& one : made.candidates)
+      columns.add({one.algorithm + (one.algorithm == made.algorithm ? " *" : ""),
+                   timeText(one.seconds), timeText(one.latency), timeText(one.bytes),
+                   timeText(one.reduction), timeText(one.contention)});
+    return std::string(name(what_.collective)) + " of " + bytesText(bytes) + " on " +
+           std::to_string(what_.ranks) + " ranks\n\n" + columns.text() + "\n* " +
+           rule(bytes, made.algorithm) + "\n" + made.why +
+           "\nWith RONDO_PLANNER=model it would use " + modelsChoice(bytes) + ".\n";
+  }
+
+  nlohmann::ordered_json json(std::size_t bytes) const {
+    const Explanation made = explained(bytes);
+    nlohmann::ordered_json json{{"bytes", bytes},
+                                {"rules", made.algorithm},
+                                {"model", modelsChoice(bytes)},
+                                {"why", made.why},
+                                {"candidates", nlohmann::ordered_json::array()}};
+    for (const Explanation::Candidate& one : made.candidates)
+      json["candidates"].push_back({{"algorithm", one.algorithm},
+                                    {"seconds", one.seconds},
+                                    {"latency", one.latency},
+                                    {"bytes", one.bytes},
+                                    {"reduction", one.reduction},
+                                    {"contention", one.contention}});
+    return json;
   }
 
  private:
-  plan::Spec specOf(const plan::Choice& choice) const {
-    return choice.applied({.collective = what_.collective,
-                           .ranks = what_.ranks,
-                           .root = what_.root,
-                           .layout = what_.policy.layout});
+  plan::Spec spec() const {
+    return {.collective = what_.collective,
+            .ranks = what_.ranks,
+            .root = what_.root,
+            .layout = what_.policy.layout};
+  }
+  std::size_t block(std::size_t bytes) const {
+    return bytes / blocksOfSize(what_.collective, what_.ranks);
   }
 
-  void add(const plan::Choice& choice) {
-    const double block = static_cast<double>(bytes_) /
-                         static_cast<double>(blocksOfSize(what_.collective, what_.ranks));
-    try {
-      candidates_.push_back({choice, model::simulate(*choice.algorithm, specOf(choice),
-                                                     {.bytes = block}, planned_.network())});
-    } catch (const model::TooLarge& error) {
-      too_large_ += choice.text() + " is not predicted: " + error.what() + ".\n";
-    }
+  Explanation explained(std::size_t bytes) const {
+    const auto blocks = static_cast<double>(blocksOfSize(what_.collective, what_.ranks));
+    return planner::explain(spec(), {.bytes = static_cast<double>(bytes) / blocks}, what_.policy,
+                            network_);
   }
 
-  const Candidate& best() const { return candidates_.front(); }
-  /// The planner's choice; null if it is too large to be simulated.
-  const Candidate* chosen() const {
-    const auto found = std::find_if(
-        candidates_.begin(), candidates_.end(),
-        [&](const Candidate& candidate) { return candidate.choice.text() == chosen_.text(); });
-    return found == candidates_.end() ? nullptr : &*found;
+  std::string modelsChoice(std::size_t bytes) const {
+    return planner::choose(spec(), block(bytes), by_model_).text();
   }
 
   /// The rule that chose the algorithm, in words.
-  std::string rule() const {
+  std::string rule(std::size_t bytes, const std::string& chosen) const {
     const planner::Policy& policy = what_.policy;
     const auto from = planner::composedFrom(what_.collective);
-    std::string text = "the planner chooses " + chosen_.text();
-    if (from && block_ >= *from && policy.layout.clustered())
+    std::string text = "the planner chooses " + chosen;
+    if (from && block(bytes) >= *from && policy.layout.clustered())
       return text + ": several nodes have several ranks, and blocks have " + bytesText(*from) +
              " or more.";
     std::size_t above = 0;
     for (const planner::Rule& rule : planner::rulesFor(what_.collective, what_.ranks, policy)) {
       const plan::Choice choice{plan::findAlgorithm(rule.algorithm), rule.parameter};
-      if (choice.algorithm && block_ <= rule.up_to && choice.text() == chosen_.text()) {
+      if (choice.algorithm && block(bytes) <= rule.up_to && choice.text() == chosen) {
         text += ", by the rule for";
         if (policy.oversubscribed) text += " ranks that share processors,";
         if (policy.carriers) text += " sockets,";
@@ -125,52 +105,35 @@ class Explaining {
         if (!last) text += (above > 0 ? " and up to " : " up to ") + bytesText(rule.up_to);
         return text + (above == 0 && last ? " all sizes." : ".");
       }
-      if (block_ > rule.up_to) above = rule.up_to;
+      if (block(bytes) > rule.up_to) above = rule.up_to;
     }
     return text + ": no rule applies, and it is the first that can serve the call.";
   }
 
-  std::string whyItWins() const {
-    const std::string winner = best().choice.text();
-    if (candidates_.size() == 1) return winner + " is the only candidate.\n";
-    const Candidate& second = candidates_[1];
-    const auto [seconds, term] = decidingTerm(best().outcome.terms, second.outcome.terms);
-    if (second.seconds() <= best().seconds() * (1 + kTie))
-      return "Predicted: " + winner + " and " + second.choice.text() +
-             " are equally fast, within the model's error.\n";
-    return "Predicted: " + winner + " wins, because " + second.choice.text() + " spends " +
-           timeText(seconds) + " more on " + term + ".\n";
-  }
-
-  std::string verdict() const {
-    if (!chosen()) return {};
-    const double loss = chosen()->seconds() / best().seconds() - 1;
-    if (loss <= kTie) return "The rules agree.\n";
-    const auto [seconds, term] = decidingTerm(best().outcome.terms, chosen()->outcome.terms);
-    return "The rules disagree: " + chosen_.text() + " is predicted to take " +
-           formatted("%.0f%%", 100 * loss) + " longer, " + timeText(seconds) + " of it on " + term +
-           ".\n";
-  }
-
   const Comparison& what_;
-  const PlannedNetwork& planned_;
-  const std::size_t bytes_, block_;
-  plan::Choice chosen_;
-  std::vector<Candidate> candidates_;
-  std::string too_large_; ///< lines about algorithms that cannot be simulated
+  const model::Network network_;
+  planner::Policy by_model_;
 };
 
 } // namespace
 
 std::string explainChoice(const Comparison& what, const PlannedNetwork& planned) {
-  if (what.root < 0 || what.root >= what.ranks)
-    throw Error(
-        ErrorCode::invalid_argument,
-        "root " + std::to_string(what.root) + " is not in 0 to " + std::to_string(what.ranks - 1));
+  const Explaining explaining(what, planned);
   std::string text;
   for (const std::size_t bytes : what.bytes)
-    text += (text.empty() ? "" : "\n") + Explaining(what, planned, bytes).text();
+    text += (text.empty() ? "" : "\n") + explaining.text(bytes);
   return text + "\nPredicted with " + planned.text(what.policy.layout) + ".\n";
+}
+
+std::string explanationJson(const Comparison& what, const PlannedNetwork& planned) {
+  const Explaining explaining(what, planned);
+  nlohmann::ordered_json json{{"version", 1},
+                              {"collective", name(what.collective)},
+                              {"ranks", what.ranks},
+                              {"network", planned.text(what.policy.layout)},
+                              {"calls", nlohmann::ordered_json::array()}};
+  for (const std::size_t bytes : what.bytes) json["calls"].push_back(explaining.json(bytes));
+  return json.dump(2) + "\n";
 }
 
 } // namespace rondo::tools

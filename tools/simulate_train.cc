@@ -2,6 +2,7 @@
 #include "tools/simulate_train.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <memory>

@@ -1,7 +1,9 @@
 // `rondo tune`: measures this machine, and writes its link profile.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <map>
 #include <memory>
@@ -9,6 +11,7 @@
 #include "model/profile_file.h"
 #include "model/simulate.h"
 #include "plan/registry.h"
+#include "planner/stored.h"
 #include "rondo/error.h"
 #include "tools/bench/json.h"
 #include "tools/command.h"
@@ -25,7 +28,7 @@ namespace {
 using TuneSeconds = std::chrono::duration<double>;
 
 struct TuneConfig {
-  std::string output = "profile.json", transports = "inproc,shm,tcp,ucx", plot, name = "tuned";
+  std::string output, transports = "inproc,shm,tcp,ucx", plot, name = "tuned";
   double seconds = 20;
 };
 
@@ -87,7 +90,7 @@ class Tuner {
         sums.push_back({static_cast<double>(set), reduceSpeed(std::size_t{1} << i, set, share_)});
       profile_.reduce[i] = fitLevels(sums);
     }
-    profile_.turn = yieldTime();
+    profile_.turn = turnTime();
   }
 
   void measureLink(const std::string& transport) {
@@ -147,6 +150,21 @@ class Tuner {
   std::vector<Bandwidths> drawn_;
 };
 
+/// Returns where the profile is now.
+std::string storeProfile(const TuneConfig& config, const model::Profile& profile) {
+  const std::string text = model::profileText(profile);
+  if (!config.output.empty()) {
+    writeFile(config.output, text);
+    return config.output;
+  }
+  const std::string path = planner::profilePath();
+  if (!planner::replaceFile(path, text))
+    throw Error(ErrorCode::system, "cannot store the profile" +
+                                       (path.empty() ? "" : " in '" + path + "'") + ": " +
+                                       std::strerror(errno) + "; name a file by -o");
+  return path;
+}
+
 int tuneMachine(const TuneConfig& config) {
   std::vector<std::string> transports = splitWords(config.transports);
   for (const std::string& transport : transports)
@@ -157,7 +175,7 @@ int tuneMachine(const TuneConfig& config) {
   Tuner tuner(config, std::move(transports));
   tuner.measure();
   const model::Profile& profile = tuner.profile();
-  writeFile(config.output, model::profileText(profile));
+  const std::string path = storeProfile(config, profile);
   Columns columns;
   columns.add({"link", "8 B", "64 KiB", "latency", "overhead"});
   for (const Bandwidths& drawn : tuner.drawn()) {
@@ -169,7 +187,8 @@ int tuneMachine(const TuneConfig& config) {
   for (const model::Residual& residual : profile.residuals)
     std::printf("error of %s: median %.0f%%, largest %.0f%%\n", residual.what.c_str(),
                 100 * residual.median, 100 * residual.worst);
-  std::printf("\nwritten to %s; use it by --profile\n", config.output.c_str());
+  std::printf("\nwritten to %s%s\n", path.c_str(),
+              config.output.empty() ? ", where Rondo finds it" : "; use it by RONDO_PROFILE");
   if (!config.plot.empty())
     writeFile(config.plot, bandwidthSvg("Bandwidth by message size: measured (points), fitted "
                                         "(lines)",
@@ -183,7 +202,9 @@ Action addTune(CLI::App& parent, const std::vector<std::string>&) {
   auto config = std::make_shared<TuneConfig>();
   CLI::App* app = parent.add_subcommand(
       "tune", "Measure the links and kernels of this machine, and write its link profile");
-  app->add_option("-o,--output", config->output, "The profile")->capture_default_str();
+  app->add_option("-o,--output", config->output,
+                  "The profile; default: a file below $XDG_CACHE_HOME or ~/.cache, where Rondo "
+                  "finds it");
   app->add_option("--name", config->name, "Name of the profile")->capture_default_str();
   app->add_option("--transports", config->transports, "Transports to measure")
       ->capture_default_str();
@@ -196,6 +217,7 @@ Action addTune(CLI::App& parent, const std::vector<std::string>&) {
   app->footer(
       "Nothing else should run on the machine meanwhile.\n\n"
       "Examples:\n"
+      "  rondo tune\n"
       "  rondo tune -o machine.json --plot machine.svg\n"
       "  rondo plan allreduce -p 8 --bytes 1M --explain --profile machine.json\n");
   return [config] { return tuneMachine(*config); };

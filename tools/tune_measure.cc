@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -213,13 +214,23 @@ double reduceSpeed(std::size_t element_bytes, std::size_t working_set,
          (static_cast<double>(bytes) * times);
 }
 
-double yieldTime() {
-  constexpr int kTimes = 1000;
-  return fastest(std::chrono::milliseconds(5),
-                 [] {
-                   for (int i = 0; i < kTimes; ++i) sched_yield();
-                 }) /
-         kTimes;
+double turnTime() {
+  constexpr int kTurns = 2000; // of each thread
+  double best = 1e300;
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<int> ready{0};
+    Clock::time_point begin[2];
+    const auto yield = [&](int number) {
+      bindTo(0);
+      ready.fetch_add(1);
+      while (ready.load() < 2) sched_yield();
+      begin[number] = Clock::now();
+      for (int i = 0; i < kTurns; ++i) sched_yield();
+    };
+    { std::jthread one(yield, 0), other(yield, 1); }
+    best = std::min(best, secondsSince(std::min(begin[0], begin[1])));
+  }
+  return best / (2 * kTurns);
 }
 
 } // namespace rondo::tools

@@ -41,7 +41,8 @@ double copySpeed(std::size_t working_set, std::chrono::duration<double> time);
 double reduceSpeed(std::size_t element_bytes, std::size_t working_set,
                    std::chrono::duration<double> time);
 
-/// Seconds of sched_yield().
-double yieldTime();
+/// Seconds of a turn, if two threads share a processor and both yield it all the time, as ranks do
+/// that wait.
+double turnTime();
 
 } // namespace rondo::tools

@@ -15,6 +15,7 @@
 #include "rondo/buffer.h"
 #include "rondo/collective_call.h"
 #include "rondo/error.h"
+#include "rondo/explanation.h"
 #include "rondo/export.h"
 #include "rondo/options.h"
 #include "rondo/place.h"
@@ -407,6 +408,11 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
 
   /// Returns the name of the algorithm that a call of this shape uses, e.g. "ring".
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
+  /// Returns the algorithms that could serve a call, with their predicted times, and why this one
+  /// is used. Only the collective, count, type, operator and root of the call matter; nothing is
+  /// sent. Takes milliseconds for large calls. Throws what the call itself would throw for them,
+  /// and Error(data) if Options::profile cannot be read.
+  Explanation explain(const CollectiveCall& call) const;
   /// Returns the memory in use now. It grows when a call needs channels or scratch memory that no
   /// earlier call needed; repeating a call does not make it grow.
   MemoryUse memory() const;

@@ -16,8 +16,8 @@ enum class LogLevel { none, error, warn, info, trace };
 /// names first. A second name, if there is one, is NCCL's, and is read if the RONDO variable is not
 /// set. An unknown value of a RONDO variable is Error(invalid_argument) that lists the valid ones;
 /// an unknown value of an NCCL variable is logged and ignored. All ranks must pass equal values,
-/// except for `device` and `node`. All ranks use rank 0's algorithm, deterministic, channel_bytes
-/// and channel_depth, so that ranks cannot disagree.
+/// except for `device` and `node`. All ranks use rank 0's algorithm, planner, profile,
+/// deterministic, channel_bytes and channel_depth, so that ranks cannot disagree.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
@@ -25,6 +25,14 @@ struct RONDO_API Options {
   /// ring between them. With a leading '?', as in "?ring", calls that no listed algorithm can serve
   /// use another one; NCCL_ALGO is always read that way.
   std::string algorithm;
+
+  /// RONDO_PLANNER. How the planner chooses where `algorithm` leaves the choice: "rules", by rules
+  /// that were measured on a few machines; "model", by times predicted from `profile`. Empty:
+  /// rules.
+  std::string planner;
+  /// RONDO_PROFILE. File with the link profile of this machine, as `rondo tune -o` writes it.
+  /// Empty: the one that `rondo tune` stored for this kind of machine, or a general one.
+  std::string profile;
 
   /// RONDO_TRANSPORT. Comma list of the transports that may be used, e.g. "shm,tcp", or, with a
   /// leading '^', of those that may not ("^shm"). Empty: all. Of these, the fastest that reaches a

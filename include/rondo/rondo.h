@@ -5,6 +5,7 @@
 #include "rondo/callbacks.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
+#include "rondo/explanation.h"
 #include "rondo/gradients.h"
 #include "rondo/options.h"
 #include "rondo/place.h"

@@ -138,6 +138,20 @@ constexpr Entry kEntries[] = {
      "empty: chosen by size and ranks",
      setText<&Options::algorithm>, showText<&Options::algorithm>,
      [](const std::string& value) { return "?" + value; }},
+    {"RONDO_PLANNER", "",
+     "how algorithms are chosen: rules, or model (times predicted from RONDO_PROFILE); empty: "
+     "rules",
+     [](Options& options, const std::string& value, std::string_view what) {
+       if (!value.empty() && value != "rules" && value != "model")
+         throw Error(ErrorCode::invalid_argument, std::string(what) + ": unknown planner " +
+                                                      base::quoted(value) +
+                                                      "; valid: rules, model");
+       options.planner = value;
+     },
+     showText<&Options::planner>},
+    {"RONDO_PROFILE", "",
+     "link profile of this machine (rondo tune -o); empty: the one that rondo tune stored",
+     setText<&Options::profile>, showText<&Options::profile>},
     {"RONDO_TRANSPORT", "",
      "transports that may be used, e.g. \"shm,tcp\" ('^' in front excludes); empty: all",
      [](Options& options, const std::string& value, std::string_view what) {

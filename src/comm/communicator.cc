@@ -150,6 +150,7 @@ std::string Communicator::algorithmFor(Collective collective, std::size_t count,
                                        DataType type) const {
   return impl_->algorithmFor(collective, count, type);
 }
+Explanation Communicator::explain(const CollectiveCall& call) const { return impl_->explain(call); }
 MemoryUse Communicator::memory() const { return impl_->memory(); }
 const Place& Communicator::placeOf(int rank) const { return impl_->placeOf(rank); }
 std::string Communicator::transportTo(int peer) const { return impl_->transportTo(peer); }

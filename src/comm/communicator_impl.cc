@@ -17,6 +17,8 @@
 #include "observe/callbacks.h"
 #include "observe/dump.h"
 #include "observe/trace.h"
+#include "planner/explain.h"
+#include "planner/stored.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 
@@ -194,11 +196,11 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call, std::string& algorith
   }
   const plan::Spec spec = specOf(call);
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-  const plan::Choice choice = planner::choose(spec, bytes, policy_, plans_);
+  const auto [choice, by] = planner::decision(spec, bytes, policy_, plans_);
   algorithm = choice.text();
   // Once per shape. The choice is the same on all ranks, so one of them tells it.
   base::log(rank_ == 0 ? LogLevel::info : LogLevel::trace, title(call), " of ", call.count, " ",
-            name(call.type), " uses ", algorithm);
+            name(call.type), " uses ", algorithm, " (", planner::name(by), ")");
   return engine_->bind(plans_.of(*choice.algorithm, choice.applied(spec)), shape);
 }
 
@@ -440,6 +442,28 @@ void CommunicatorImpl::refuseInUse(const Region& region) {
 void CommunicatorImpl::abort(const std::string& reason) {
   session_->fail(
       {ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + reason, rank_});
+}
+
+Explanation CommunicatorImpl::explain(const Call& call) const {
+  if (call.collective == Collective::sendrecv)
+    throw Error(ErrorCode::invalid_argument, "explain: a Send or Recv has no algorithm");
+  plan::Spec spec = specOf(call);
+  if (spec.root < 0 || spec.root >= size_)
+    throw Error(ErrorCode::invalid_argument,
+                "explain: root " + std::to_string(spec.root) + " is not a rank");
+  if (call.layout || policy_.devices) {
+    plan::PlanCache plans(rank_);
+    const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
+    const auto [choice, by] = planner::decision(spec, bytes, policy_, plans);
+    return planner::unexplained(choice, by,
+                                policy_.devices ? "Times on devices are not predicted."
+                                                : "Times of blocks of different sizes are not "
+                                                  "predicted.");
+  }
+  const planner::SiteNetwork site(policy_.site, planner::usedProfile(options_.profile));
+  return planner::explain(
+      spec, {.bytes = static_cast<double>(call.count * sizeOf(call.type)), .type = call.type},
+      policy_, site.network());
 }
 
 std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t count,

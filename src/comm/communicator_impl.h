@@ -31,6 +31,7 @@
 #include "plan/plan_cache.h"
 #include "planner/choose.h"
 #include "rondo/buffer.h"
+#include "rondo/explanation.h"
 #include "rondo/options.h"
 #include "rondo/place.h"
 #include "rondo/stream.h"
@@ -117,6 +118,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   Buffer keep(std::unique_ptr<Region> region);
   /// Throws Error(invalid_argument) if a call in flight uses the memory.
   void refuseInUse(const Region& region);
+  Explanation explain(const Call& call) const;
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   MemoryUse memory();
   const Place& placeOf(int rank) const;

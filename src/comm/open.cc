@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "comm/binding.h"
 #include "comm/communicator_impl.h"
+#include "comm/decisions.h"
 #include "comm/devices.h"
 #include "comm/links.h"
 #include "engine/device_engine.h"
@@ -69,6 +70,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
   base::Writer out;
   out.u64(options.channel_bytes);
   out.text(options.algorithm);
+  out.text(options.planner);
   out.u8(options.deterministic);
   out.i32(options.channel_depth);
   out.i32(options.device);
@@ -82,6 +84,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     Options theirs;
     theirs.channel_bytes = in.u64();
     theirs.algorithm = in.text(kMaxText);
+    theirs.planner = in.text(kMaxText);
     theirs.deterministic = in.u8() != 0;
     theirs.channel_depth = in.i32();
     agreed.devices.push_back(in.i32());
@@ -91,6 +94,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     in.finish();
     if (r > 0) continue;
     options.algorithm = theirs.algorithm;
+    options.planner = theirs.planner;
     options.deterministic = theirs.deterministic;
     options.channel_bytes = theirs.channel_bytes;
     options.channel_depth = theirs.channel_depth;
@@ -146,16 +150,20 @@ Links knownLinks(const std::vector<std::string>& nodes, int own) {
   return links;
 }
 
+/// The number of processors that the ranks of this machine may use together; at least 1.
+std::size_t processorsOf(const std::vector<Place>& places, const Place& own) {
+  topology::Processors all;
+  for (const Place& place : places)
+    if (place.machine == own.machine) all = topology::either(all, place.processors);
+  return std::max<std::size_t>(all.size(), 1);
+}
+
 /// Whether the ranks of this machine outnumber the processors that they may use.
 bool oversubscribed(const std::vector<Place>& places, const Place& own) {
-  topology::Processors all;
-  std::size_t ranks = 0;
-  for (const Place& place : places) {
-    if (place.machine != own.machine) continue;
-    ++ranks;
-    all = topology::either(all, place.processors);
-  }
-  return ranks > std::max<std::size_t>(all.size(), 1);
+  const auto ranks = std::count_if(places.begin(), places.end(), [&](const Place& place) {
+    return place.machine == own.machine;
+  });
+  return static_cast<std::size_t>(ranks) > processorsOf(places, own);
 }
 
 /// The object that all ranks of an in-process rendezvous share; null for other rendezvous.
@@ -164,6 +172,18 @@ std::shared_ptr<Shared> sharedOf(const bootstrap::Session& session, const std::s
   if (!session.board()) return nullptr;
   return session.board()->findOrMake<Shared>(what + " of " + std::to_string(session.communicator()),
                                              [] { return std::make_shared<Shared>(); });
+}
+
+std::vector<engine::Fabric::Peer> connectPeers(const Transports& transports,
+                                               const std::vector<RankInfo>& infos, int own,
+                                               const Links& links) {
+  std::vector<engine::Fabric::Peer> peers(infos.size());
+  for (std::size_t r = 0; r < infos.size(); ++r) {
+    if (static_cast<int>(r) == own) continue;
+    peers[r] = connectPeer(transports, infos[r].addresses, static_cast<int>(r), links);
+    base::log(LogLevel::info, "rank ", r, " is reached by ", peers[r].transport->name());
+  }
+  return peers;
 }
 
 std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabric& fabric,
@@ -216,14 +236,9 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::make(
 
   std::vector<Place> places;
   for (const RankInfo& info : infos) places.push_back(info.place);
-  std::vector<engine::Fabric::Peer> peers(infos.size());
   std::size_t message_bytes = own.slot_bytes;
-  for (std::size_t r = 0; r < infos.size(); ++r) {
-    message_bytes = std::min(message_bytes, infos[r].slot_bytes);
-    const int rank = static_cast<int>(r);
-    if (rank != session->rank())
-      peers[r] = connectPeer(transports, infos[r].addresses, rank, links);
-  }
+  for (const RankInfo& info : infos) message_bytes = std::min(message_bytes, info.slot_bytes);
+  auto peers = connectPeers(transports, infos, session->rank(), links);
   bool carriers_here = false;
   for (const auto& peer : peers) carriers_here |= peer.transport && !peer.transport->mapped();
   const bool carriers = anybody(*session, carriers_here, options.init_timeout);
@@ -231,9 +246,6 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::make(
     return peer.transport && !peer.transport->seesDevices();
   });
   if (devices.own && anybody(*session, apart, options.init_timeout)) devices.lends = false;
-  for (std::size_t r = 0; r < peers.size(); ++r)
-    if (peers[r].transport)
-      base::log(LogLevel::info, "rank ", r, " is reached by ", peers[r].transport->name());
   auto fabric = std::make_unique<engine::Fabric>(session->rank(), session->communicator(),
                                                  std::move(transports), std::move(peers),
                                                  message_bytes, carriers);
@@ -242,9 +254,16 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::make(
       std::any_of(places.begin(), places.end(),
                   [&](const Place& place) { return oversubscribed(places, place); });
   const bool take_turns = any_oversubscribed && !devices.own; // on devices no rank takes turns
-  const planner::Policy policy{options.algorithm, options.deterministic,  take_turns,
-                               carriers,          devices.own != nullptr, layoutOf(places),
-                               devices.switched()};
+  planner::Policy policy{.algorithms = options.algorithm,
+                         .deterministic = options.deterministic,
+                         .oversubscribed = take_turns,
+                         .carriers = carriers,
+                         .devices = devices.own != nullptr,
+                         .layout = layoutOf(places),
+                         .multicast = devices.switched(),
+                         .site = siteOf(*fabric, places, session->rank(),
+                                        processorsOf(places, own.place), message_bytes)};
+  policy.table = agreeOnTable(*session, options, policy);
   const bool here_oversubscribed = oversubscribed(places, own.place);
   auto engine = makeEngine(devices, *fabric, *session, options, here_oversubscribed);
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),

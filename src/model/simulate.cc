@@ -213,16 +213,66 @@ void Simulator::applyConditions(const Conditions& conditions) {
 
 namespace {
 
-Outcome run(const Programs& programs, const plan::Spec& spec, const Blocks& blocks,
-            const Network& network, const Observer& observer) {
-  const Sizes sizes = sizesOf(programs.first(), blocks, network);
-  const LinkProfile& nearest = *linksOf(spec, network).front();
-  const bool folded = programs.symmetric() && spec.ranks > 1 && network.conditions.normal() &&
-                      network.processors == 0 && spec.layout.nodes().size() <= 1 && !observer &&
-                      nearest.line != Line::node && !programs.of(0).switched();
-  const int simulated = folded ? 1 : spec.ranks;
-  checkWork(programs, sizes, simulated);
-  Simulator simulator(programs, spec, network, nearest, sizes,
+void checkSupport(const plan::Algorithm& algorithm, const plan::Spec& spec) {
+  if (!algorithm.supports(spec))
+    refuse(std::string(algorithm.name) + " does not support " + std::string(name(spec.collective)) +
+           " of " + std::to_string(spec.ranks) + " ranks");
+}
+
+/// The collective of plans of all ranks, on ranks with this layout.
+plan::Spec specOf(std::span<const plan::RankPlan> plans, const plan::Layout& layout) {
+  if (plans.empty()) refuse("there are no plans to simulate");
+  plan::Spec spec = plans.front().spec;
+  if (static_cast<std::size_t>(spec.ranks) != plans.size())
+    refuse(std::to_string(plans.size()) + " plans for " + std::to_string(spec.ranks) + " ranks");
+  spec.layout = layout;
+  return spec;
+}
+
+} // namespace
+
+Simulation::Simulation(const plan::Algorithm& algorithm, const plan::Spec& spec,
+                       const Network& network)
+    : spec_(spec), network_(network) {
+  checkSupport(algorithm, spec);
+  checkConditions(network.conditions, spec.ranks);
+  programs_ = std::make_unique<const Programs>(algorithm, spec);
+}
+
+Simulation::Simulation(std::span<const plan::RankPlan> plans, const plan::Layout& layout,
+                       const Network& network)
+    : spec_(specOf(plans, layout)), network_(network) {
+  checkConditions(network.conditions, spec_.ranks);
+  programs_ = std::make_unique<const Programs>(plans);
+}
+
+Simulation::~Simulation() = default;
+
+Outcome Simulation::run(const Blocks& blocks, const Observer& observer) const {
+  return runTiles(sizesOf(programs_->first(), blocks, network_), observer);
+}
+
+double Simulation::seconds(const Blocks& blocks, std::size_t most_tiles) const {
+  Sizes sizes = sizesOf(programs_->first(), blocks, network_);
+  if (sizes.tiles <= most_tiles) return runTiles(sizes, {}).seconds;
+  const std::size_t further = sizes.tiles - most_tiles;
+  sizes.last = sizes.full;
+  sizes.tiles = most_tiles;
+  const double all = runTiles(sizes, {}).seconds;
+  sizes.tiles = most_tiles / 2;
+  const double half = runTiles(sizes, {}).seconds;
+  return all + (all - half) / static_cast<double>(most_tiles - most_tiles / 2) *
+                   static_cast<double>(further);
+}
+
+Outcome Simulation::runTiles(const Sizes& sizes, const Observer& observer) const {
+  const LinkProfile& nearest = *linksOf(spec_, network_).front();
+  const bool folded = programs_->symmetric() && spec_.ranks > 1 && network_.conditions.normal() &&
+                      network_.processors == 0 && spec_.layout.nodes().size() <= 1 && !observer &&
+                      nearest.line != Line::node && !programs_->of(0).switched();
+  const int simulated = folded ? 1 : spec_.ranks;
+  checkWork(*programs_, sizes, simulated);
+  Simulator simulator(*programs_, spec_, network_, nearest, sizes,
                       static_cast<std::uint32_t>(simulated), observer);
   simulator.run();
   Outcome outcome;
@@ -232,8 +282,8 @@ Outcome run(const Programs& programs, const plan::Spec& spec, const Blocks& bloc
   outcome.events = simulator.events();
   outcome.tiles = sizes.tiles;
   outcome.folded = folded;
-  for (int rank = 0; rank < spec.ranks; ++rank) {
-    const Program& program = programs.of(rank);
+  for (int rank = 0; rank < spec_.ranks; ++rank) {
+    const Program& program = programs_->of(rank);
     const Sent sent = sentBy(program);
     const double bytes = sent.chunks * sizes.block / program.chunks_per_block;
     outcome.messages += sent.messages * sizes.tiles;
@@ -243,22 +293,14 @@ Outcome run(const Programs& programs, const plan::Spec& spec, const Blocks& bloc
   return outcome;
 }
 
-} // namespace
-
 Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
                  const Network& network, const Observer& observer) {
-  if (!algorithm.supports(spec))
-    refuse(std::string(algorithm.name) + " does not support " + std::string(name(spec.collective)) +
-           " of " + std::to_string(spec.ranks) + " ranks");
-  checkConditions(network.conditions, spec.ranks);
-  return run(Programs(algorithm, spec), spec, blocks, network, observer);
+  return Simulation(algorithm, spec, network).run(blocks, observer);
 }
 
 double closedForm(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
                   const Network& network) {
-  if (!algorithm.supports(spec))
-    refuse(std::string(algorithm.name) + " does not support " + std::string(name(spec.collective)) +
-           " of " + std::to_string(spec.ranks) + " ranks");
+  checkSupport(algorithm, spec);
   const bool moves = traits(spec.collective).movesData();
   const double bytes = moves ? std::max(blocks.bytes, 1.0) : 1;
   const LinkProfile& link = *linksOf(spec, network).back();
@@ -271,13 +313,7 @@ double closedForm(const plan::Algorithm& algorithm, const plan::Spec& spec, cons
 
 Outcome simulate(std::span<const plan::RankPlan> plans, const plan::Layout& layout,
                  const Blocks& blocks, const Network& network, const Observer& observer) {
-  if (plans.empty()) refuse("there are no plans to simulate");
-  plan::Spec spec = plans.front().spec;
-  if (static_cast<std::size_t>(spec.ranks) != plans.size())
-    refuse(std::to_string(plans.size()) + " plans for " + std::to_string(spec.ranks) + " ranks");
-  spec.layout = layout;
-  checkConditions(network.conditions, spec.ranks);
-  return run(Programs(plans), spec, blocks, network, observer);
+  return Simulation(plans, layout, network).run(blocks, observer);
 }
 
 } // namespace rondo::model

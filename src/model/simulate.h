@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -108,5 +109,31 @@ double closedForm(const plan::Algorithm& algorithm, const plan::Spec& spec, cons
 /// plan/check.h.
 Outcome simulate(std::span<const plan::RankPlan> plans, const plan::Layout& layout,
                  const Blocks& blocks, const Network& network, const Observer& observer = {});
+
+class Programs;
+struct Sizes;
+
+/// The same for many sizes: the plans are compiled once. The algorithm and what the network refers
+/// to must outlive it.
+class Simulation {
+ public:
+  /// Throws the errors of simulate() that do not depend on the size.
+  Simulation(const plan::Algorithm& algorithm, const plan::Spec& spec, const Network& network);
+  Simulation(std::span<const plan::RankPlan> plans, const plan::Layout& layout,
+             const Network& network);
+  ~Simulation();
+
+  Outcome run(const Blocks& blocks, const Observer& observer = {}) const;
+  /// The seconds of run(), from no more than `most_tiles` tiles (at least 2): each further tile
+  /// takes as long as one of the second half of these. Its cost does not grow with the size.
+  double seconds(const Blocks& blocks, std::size_t most_tiles) const;
+
+ private:
+  Outcome runTiles(const Sizes& sizes, const Observer& observer) const;
+
+  const plan::Spec spec_;
+  const Network network_;
+  std::unique_ptr<const Programs> programs_;
+};
 
 } // namespace rondo::model

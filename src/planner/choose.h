@@ -2,12 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "plan/plan_cache.h"
 #include "plan/registry.h"
+#include "planner/site.h"
 
 namespace rondo::planner {
+
+class Table;
 
 /// The settings that all ranks agreed on when the communicator was made.
 struct Policy {
@@ -20,6 +25,9 @@ struct Policy {
   /// A switch between the ranks' devices was proved to work. Spec::multicast says for which calls
   /// it can be used.
   bool multicast = false;
+  Site site = {};
+  /// Decisions by predicted times; null: the rules decide.
+  std::shared_ptr<const Table> table = nullptr;
 };
 
 /// In place of a size in bytes: the blocks have different sizes (v-forms).
@@ -33,6 +41,15 @@ inline constexpr std::size_t kUneven = ~std::size_t{0};
 /// general list ("ring") restricts only those collectives that one of its words supports.
 plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
                     plan::PlanCache& plans);
+/// The same, with who decided.
+struct Decision {
+  enum class By : std::uint8_t { user, model, rules };
+
+  plan::Choice choice;
+  By by = By::rules;
+};
+Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
+                  plan::PlanCache& plans);
 /// The same without a cache, for a single query.
 plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy);
 

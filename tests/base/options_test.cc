@@ -52,13 +52,14 @@ class Environment {
 /// All fields as text, so that a variable that changes another field is noticed.
 std::string dump(const Options& o) {
   std::ostringstream out;
-  out << o.algorithm << '|' << o.transports << '|' << o.deterministic << '|' << o.timeout.count()
-      << '|' << o.init_timeout.count() << '|' << o.heartbeat.count() << '|' << o.patient << '|'
-      << o.channel_bytes << '|' << o.channel_depth << '|' << o.threads << '|' << o.device << '|'
-      << o.node << '|' << o.bind << '|' << o.socket_interface << '|' << o.socket_family << '|'
-      << o.tcp_sockets << '|' << o.tcp_congestion << '|' << o.ucx_transports << '|' << o.ucx_devices
-      << '|' << o.comm_id << '|' << o.secret_file << '|' << static_cast<int>(o.log_level) << '|'
-      << o.log_file << ' ' << o.dump_folder << ' ' << o.trace_folder;
+  out << o.algorithm << '|' << o.planner << '|' << o.profile << '|' << o.transports << '|'
+      << o.deterministic << '|' << o.timeout.count() << '|' << o.init_timeout.count() << '|'
+      << o.heartbeat.count() << '|' << o.patient << '|' << o.channel_bytes << '|' << o.channel_depth
+      << '|' << o.threads << '|' << o.device << '|' << o.node << '|' << o.bind << '|'
+      << o.socket_interface << '|' << o.socket_family << '|' << o.tcp_sockets << '|'
+      << o.tcp_congestion << '|' << o.ucx_transports << '|' << o.ucx_devices << '|' << o.comm_id
+      << '|' << o.secret_file << '|' << static_cast<int>(o.log_level) << '|' << o.log_file << ' '
+      << o.dump_folder << ' ' << o.trace_folder;
   return out.str();
 }
 
@@ -82,6 +83,8 @@ struct Case {
 const Case kCases[] = {
     {"RONDO_ALGO", "NCCL_ALGO", "?ring;allreduce:^tree",
      [](Options& o) { o.algorithm = "?ring;allreduce:^tree"; }},
+    {"RONDO_PLANNER", "", "model", [](Options& o) { o.planner = "model"; }},
+    {"RONDO_PROFILE", "", "/a/p.json", [](Options& o) { o.profile = "/a/p.json"; }},
     {"RONDO_TRANSPORT", "", "shm,tcp", [](Options& o) { o.transports = "shm,tcp"; }},
     {"RONDO_SHM_DISABLE", "NCCL_SHM_DISABLE", "1", [](Options& o) { o.transports = "^shm"; }},
     {"RONDO_DETERMINISTIC", "", "1", [](Options& o) { o.deterministic = true; }},
@@ -202,6 +205,7 @@ TEST_CASE("validate() accepts the same values as the environment") {
 
 TEST_CASE("a wrong value is refused, naming the variable that was read and the valid values") {
   const std::map<std::string, std::vector<std::string>> bad = {
+      {"RONDO_PLANNER", {"oracle", "Model", "rules,model"}},
       {"RONDO_TRANSPORT", {"^", "shm,,tcp"}},
       {"RONDO_SHM_DISABLE", {"2", "maybe"}},
       {"RONDO_DETERMINISTIC", {"2", "01"}},
@@ -223,6 +227,7 @@ TEST_CASE("a wrong value is refused, naming the variable that was read and the v
     }
   }
   CHECK(refusal("RONDO_SOCKET_FAMILY", "x").find("AF_INET, AF_INET6") != std::string::npos);
+  CHECK(refusal("RONDO_PLANNER", "x").find("rules, model") != std::string::npos);
   CHECK(refusal("RONDO_DEBUG", "x").find("none, error, warn, info, trace") != std::string::npos);
   CHECK(refusal("RONDO_DEPTH", "65").find("0 to 64") != std::string::npos);
   CHECK(refusal("RONDO_DETERMINISTIC", "2").find("0, 1") != std::string::npos);

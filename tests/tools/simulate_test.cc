@@ -259,7 +259,8 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
   CHECK(agreed.status == 0);
   CHECK(agreed.out.find("* the planner chooses direct, by the rule for blocks of more than 32K.") !=
         std::string::npos);
-  CHECK(agreed.out.find("The rules agree.") != std::string::npos);
+  CHECK(agreed.out.find("is predicted to be the fastest") != std::string::npos);
+  CHECK(agreed.out.find("With RONDO_PLANNER=model it would use ") != std::string::npos);
 
   // Where a message costs a second and bytes cost nothing, one round is best, whatever the rules
   // say about large calls.
@@ -274,9 +275,20 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
   const Outcome disagreed =
       shell("$RONDO plan allreduce -p 8 --bytes 1M --explain --profile " + folder.file("p.json"));
   CHECK(disagreed.status == 0);
-  CHECK(disagreed.out.find("Predicted: oneshot wins, because") != std::string::npos);
-  CHECK(disagreed.out.find("The rules disagree: direct is predicted to take") != std::string::npos);
+  CHECK(disagreed.out.find("oneshot is predicted to be the fastest, because") != std::string::npos);
+  CHECK(disagreed.out.find("the call uses direct, which is predicted to take 100% longer") !=
+        std::string::npos);
   CHECK(disagreed.out.find("on latency.") != std::string::npos);
+  CHECK(disagreed.out.find("With RONDO_PLANNER=model it would use oneshot.") != std::string::npos);
+  const Outcome json = shell("$RONDO plan allreduce -p 8 --bytes 8,1M --explain --json --profile " +
+                             folder.file("p.json"));
+  const auto read = nlohmann::json::parse(json.out);
+  REQUIRE(read["calls"].size() == 2);
+  CHECK(read["calls"][1]["bytes"] == 1 << 20);
+  CHECK(read["calls"][1]["rules"] == "direct");
+  CHECK(read["calls"][1]["model"] == "oneshot");
+  CHECK(read["calls"][1]["candidates"][0]["algorithm"] == "oneshot");
+  CHECK(read["calls"][1]["candidates"][0]["seconds"] > 1);
   CHECK(disagreed.err.find("was made on another machine (elsewhere") != std::string::npos);
 
   const Outcome nodes = shell("$RONDO plan allreduce -p 8 --bytes 16M --explain --layout 4x2");

@@ -1,0 +1,32 @@
+// Explanation: why a call uses its algorithm.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace rondo {
+
+/// The algorithms that could serve a call, with the times that the model predicts for them.
+struct Explanation {
+  /// Seconds until the last rank is done, if all ranks call at the same time, and their causes,
+  /// which add up to `seconds`.
+  struct Candidate {
+    std::string algorithm;
+    double seconds = 0;
+    double latency = 0;    ///< what messages cost independently of their size
+    double bytes = 0;      ///< moving bytes
+    double reduction = 0;  ///< combining operands
+    double contention = 0; ///< waiting for a shared processor or line
+  };
+
+  std::string algorithm;  ///< what the call uses
+  std::string decided_by; ///< "RONDO_ALGO", "model" or "rules"
+  /// Fastest first. Without those that the model cannot predict: `algorithm` may be missing, and on
+  /// devices and for blocks of different sizes there is none.
+  std::vector<Candidate> candidates;
+  std::string why; ///< one sentence on the fastest candidate, and whether the call uses it
+  std::string
+      network; ///< "profile 'default', links shm, 2 processors a node": how it was predicted
+};
+
+} // namespace rondo

@@ -1,0 +1,116 @@
+// Predicts all candidates of a call, and puts the reason for the fastest into words.
+#include "planner/explain.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "planner/decide.h"
+#include "rondo/error.h"
+
+namespace rondo::planner {
+
+namespace {
+
+using Candidate = Explanation::Candidate;
+
+std::string timeText(double seconds) {
+  char text[32];
+  const double micro = seconds * 1e6;
+  if (micro < 1e3) std::snprintf(text, sizeof text, "%.3g us", micro);
+  else std::snprintf(text, sizeof text, "%.3g ms", micro * 1e-3);
+  return text;
+}
+
+/// The term on which the loser spends most more than the winner: "2 us more on latency".
+std::string decidingTerm(const Candidate& winner, const Candidate& loser) {
+  const std::array<std::pair<double, const char*>, 4> terms{
+      {{loser.latency - winner.latency, "latency"},
+       {loser.bytes - winner.bytes, "moving bytes"},
+       {loser.reduction - winner.reduction, "reduction"},
+       {loser.contention - winner.contention, "contention"}}};
+  const auto [seconds, term] = *std::max_element(terms.begin(), terms.end());
+  return timeText(seconds) + " more on " + term;
+}
+
+std::string whyItWins(const Explanation& made) {
+  if (made.candidates.empty()) return "No candidate can be predicted.";
+  const Candidate& best = made.candidates[0];
+  std::string text = best.algorithm + " is predicted to be the fastest";
+  if (made.candidates.size() > 1) {
+    const Candidate& second = made.candidates[1];
+    text += second.seconds <= best.seconds * (1 + kTie)
+                ? ", in a tie with " + second.algorithm
+                : ", because " + second.algorithm + " spends " + decidingTerm(best, second);
+  }
+  if (made.algorithm == best.algorithm) return text + "; the call uses it.";
+  const auto used =
+      std::find_if(made.candidates.begin(), made.candidates.end(),
+                   [&](const Candidate& one) { return one.algorithm == made.algorithm; });
+  text += "; the call uses " + made.algorithm;
+  if (used == made.candidates.end()) return text + ".";
+  const double loss = used->seconds / best.seconds - 1;
+  if (loss <= kTie) return text + ", which is as fast within the model's error.";
+  return text + ", which is predicted to take " + std::to_string(std::lround(100 * loss)) +
+         "% longer: " + decidingTerm(best, *used) + ".";
+}
+
+std::string networkText(const model::Network& network, const plan::Layout& layout) {
+  std::string text =
+      "profile '" + network.profile->name + "', links " + std::string(name(network.inside));
+  if (layout.nodes().size() > 1) text += ", between nodes " + std::string(name(network.between));
+  if (network.processors > 0)
+    text += ", " + std::to_string(network.processors) + " processors a node";
+  return text;
+}
+
+} // namespace
+
+Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Policy& policy,
+                    const model::Network& network) {
+  plan::PlanCache plans(0);
+  const auto [choice, by] = decision(spec, static_cast<std::size_t>(blocks.bytes), policy, plans);
+  Explanation made = unexplained(choice, by, "");
+  made.network = networkText(network, spec.layout);
+  std::vector<plan::Choice> choices = candidates(spec);
+  if (std::none_of(choices.begin(), choices.end(),
+                   [&](const plan::Choice& one) { return one.text() == made.algorithm; }))
+    choices.push_back(choice);
+  std::string left_out;
+  for (const plan::Choice& one : choices) {
+    try {
+      const model::Outcome outcome =
+          model::simulate(*one.algorithm, one.applied(spec), blocks, network);
+      const model::Terms& terms = outcome.terms;
+      made.candidates.push_back({one.text(), outcome.seconds, terms.latency, terms.bytes,
+                                 terms.reduction, terms.contention});
+    } catch (const model::TooLarge& error) {
+      left_out += " " + one.text() + " is not predicted: " + error.what() + ".";
+    }
+  }
+  std::stable_sort(made.candidates.begin(), made.candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
+  made.why = whyItWins(made) + left_out;
+  return made;
+}
+
+Explanation unexplained(const plan::Choice& choice, Decision::By by, const std::string& why) {
+  return {.algorithm = choice.text(),
+          .decided_by = std::string(name(by)),
+          .candidates = {},
+          .why = why,
+          .network = {}};
+}
+
+std::string_view name(Decision::By by) {
+  switch (by) {
+    case Decision::By::user: return "RONDO_ALGO";
+    case Decision::By::model: return "model";
+    case Decision::By::rules: break;
+  }
+  return "rules";
+}
+
+} // namespace rondo::planner

@@ -1,0 +1,31 @@
+// Whether an algorithm can serve a call.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "plan/plan_cache.h"
+#include "plan/registry.h"
+#include "planner/choose.h"
+
+namespace rondo::planner {
+
+class Suitability {
+ public:
+  /// All arguments must outlive it. `bytes`: of a block, or kUneven.
+  Suitability(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
+              plan::PlanCache& plans);
+
+  /// The reason why it cannot serve the call; empty if it can.
+  std::string_view objection(const plan::Choice& choice) const;
+  bool operator()(const plan::Choice& choice) const {
+    return choice.algorithm && objection(choice).empty();
+  }
+
+ private:
+  const plan::Spec& spec_;
+  const bool uneven_, ordered_;
+  plan::PlanCache& plans_;
+};
+
+} // namespace rondo::planner
