@@ -14,6 +14,15 @@ Action addRun(CLI::App& parent, const std::vector<std::string>&) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app->add_flag("--tag", options->tag, "Print the rank in front of every line that it prints");
+  app->add_option("--restart", options->restarts,
+                  "Start ranks that were killed or have failed again, so many times in all, as "
+                  "ranks that join (RONDO_JOIN=1); for `rondo train --elastic` and programs that "
+                  "can join")
+      ->check(CLI::Range(0, 1000000));
+  app->add_option("--least", options->least,
+                  "When a rank was killed or has failed, let the others go on while so many are "
+                  "left; 0: end the job")
+      ->check(CLI::Range(0, 4096));
   app->add_option("--bind", options->bind,
                   "Where each rank may run: core (of its own), socket, or of these processors "
                   "(0,2,8-11) one each; none. Default: RONDO_BIND, else none");

@@ -19,6 +19,11 @@ struct SpawnOptions {
   bool tag = false;                 ///< lines of the ranks' output start with "[rank] "
   std::string bind = {};            ///< as RONDO_BIND, which is used if this is empty
   bool report_status = true;        ///< name on stderr the first rank with a status that is not 0
+  /// So many times in all, a rank that was killed or has failed is started again, with RONDO_JOIN=1
+  /// in its environment: it must join the others, which go on.
+  int restarts = 0;
+  /// Not 0: the job goes on, and can still succeed, as long as so many ranks are left.
+  int least = 0;
   /// How long the other ranks may go on once one has failed or a signal came; then SIGTERM, and a
   /// second later SIGKILL.
   std::chrono::milliseconds grace{5000};

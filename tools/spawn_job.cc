@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,7 +62,12 @@ Job::Job(const Settings& settings)
       options_(settings.options),
       launch_(settings.options.ranks),
       terminal_(settings.terminal_group),
-      children_(static_cast<std::size_t>(settings.options.ranks)) {}
+      children_(static_cast<std::size_t>(settings.options.ranks)) {
+  restarts_left_ = options_.restarts;
+  if (options_.restarts == 0) return;
+  door_ = Descriptor(memfd_create("rondo-door", MFD_CLOEXEC));
+  if (!door_ || fchmod(door_.get(), 0600) != 0) fail("cannot make a file for the ranks' door");
+}
 
 Job::~Job() {
   for (Child& child : children_) {
@@ -111,14 +118,22 @@ void Job::become(int rank, const std::array<Descriptor, 2>& outputs) {
     if (end) dup2(end.get(), i == 0 ? STDOUT_FILENO : STDERR_FILENO);
   }
   fcntl(launch_.descriptor(), F_SETFD, 0);
+  if (door_) fcntl(door_.get(), F_SETFD, 0);
   // Binds before exec(), because the program's libraries count the processors that they may use.
   if (!settings_.places.empty())
     topology::bindThread(settings_.places[static_cast<std::size_t>(rank)]);
   pthread_sigmask(SIG_SETMASK, &settings_.signals.before(), nullptr);
 }
 
+std::vector<std::string> Job::variablesOf(int rank, bool again) const {
+  std::vector<std::string> set = launch_.environment(rank);
+  if (door_) set.push_back("RONDO_DOOR=/proc/self/fd/" + std::to_string(door_.get()));
+  if (again) set.emplace_back("RONDO_JOIN=1");
+  return environmentWith(set);
+}
+
 /// Forks and executes; false, with a line on stderr, if the program cannot be started.
-bool Job::start(int rank) {
+bool Job::start(int rank, bool again) {
   Child& child = children_[static_cast<std::size_t>(rank)];
   std::array<Descriptor, 2> write_ends;
   if (options_.tag) {
@@ -134,7 +149,7 @@ bool Job::start(int rank) {
   std::vector<char*> argv;
   for (const std::string& word : options_.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  std::vector<std::string> variables = environmentWith(launch_.environment(rank));
+  std::vector<std::string> variables = variablesOf(rank, again);
   std::vector<char*> envp;
   for (std::string& variable : variables) envp.push_back(variable.data());
   envp.push_back(nullptr);
@@ -260,6 +275,23 @@ void Job::noteStop(const Child& child, int signal) {
   signalRank(child, SIGCONT);
 }
 
+/// Whether the job goes on without this rank, or with the rank started again.
+bool Job::goesOn(std::size_t rank, int status) {
+  if (stopping_ || reported_ || interrupted_ || status_ != 0) return false;
+  const auto left = std::count_if(children_.begin(), children_.end(),
+                                  [](const Child& child) { return child.running; });
+  const bool again = restarts_left_ > 0 && left > 0;
+  if (!again && (options_.least == 0 || left < options_.least)) return false;
+  std::fprintf(stderr, "rondo: rank %zu (pid %d) %s; %s\n", rank,
+               static_cast<int>(children_[rank].pid), endText(status).c_str(),
+               again ? "starting it again" : "the others go on");
+  if (!again) return true;
+  --restarts_left_;
+  Child& child = children_[rank];
+  for (Output& output : child.outputs) drain(child, output);
+  return start(static_cast<int>(rank), true);
+}
+
 void Job::noteEnd(std::size_t rank, int status) {
   Child& child = children_[rank];
   child.running = false;
@@ -271,6 +303,7 @@ void Job::noteEnd(std::size_t rank, int status) {
   const bool by_terminal = had_terminal && WIFSIGNALED(status) &&
                            (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT);
   if (by_terminal) endBySignal(WTERMSIG(status));
+  if (goesOn(rank, status)) return;
   const bool own_doing = stopping_ || reported_ || interrupted_.has_value();
   // Other ranks may notice the broken connections of a dead rank and end before its parent sees its
   // death. So a rank that was killed by a signal is the cause, even if another rank ended earlier.

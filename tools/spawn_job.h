@@ -55,7 +55,9 @@ class Job {
     std::array<Output, 2> outputs;
   };
 
-  bool start(int rank);
+  bool start(int rank, bool again = false);
+  bool goesOn(std::size_t rank, int status);
+  std::vector<std::string> variablesOf(int rank, bool again) const;
   void become(int rank, const std::array<Descriptor, 2>& outputs);
   bool anyRunning() const;
   static void signalRank(const Child& child, int signal);
@@ -81,6 +83,8 @@ class Job {
   const Settings settings_;
   const SpawnOptions& options_;
   Launch launch_;
+  Descriptor door_; ///< a file in memory, where the ranks leave an id for those that join
+  int restarts_left_ = 0;
   Terminal terminal_;
   std::vector<Child> children_;
   std::optional<Clock::time_point> next_; ///< end of the present grace period

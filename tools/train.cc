@@ -97,6 +97,7 @@ Communicator communicator(const TrainConfig& config, const Rendezvous& meet) {
   if (!config.transport.empty()) options.transports = config.transport;
   if (config.deterministic) options.deterministic = true;
   options.device = -1; // RONDO_DEVICE is for the layers; what ranks send is in host memory
+  if (config.options.elastic.joined) return joinTraining(config.options.elastic.door, options);
   return Communicator::create(meet, options);
 }
 
@@ -125,18 +126,30 @@ int say(const std::exception& error, int rank, std::optional<Communicator>& comm
   return rank == 0 ? reportError(error) : statusOf(error);
 }
 
+/// What the lowest rank of an elastic run shows: also how many ranks there are.
+std::function<void(const TrainProgress&)> showOf(const Communicator& comm) {
+  return [&comm, display = TrainDisplay(), ranks = comm.size()](const TrainProgress& now) mutable {
+    const bool changed = std::exchange(ranks, now.ranks) != now.ranks;
+    if (comm.rank() != 0) return;
+    if (changed)
+      std::printf("from step %lld on: %d %s\n", static_cast<long long>(now.total_step), now.ranks,
+                  now.ranks == 1 ? "rank" : "ranks");
+    display(now);
+  };
+}
+
 int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
   std::optional<Communicator> comm, ends;
+  const bool elastic = !config.options.elastic.ranks.empty();
   try {
     comm.emplace(communicator(config, meet));
-    ends = comm->split(0, comm->rank());
+    if (!elastic) ends = comm->split(0, comm->rank());
     std::function<void(const TrainProgress&)> show;
-    if (rank == 0) {
-      printHead(config, *comm);
-      show = TrainDisplay();
-    }
+    if (comm->rank() == 0) printHead(config, *comm);
+    if (elastic) show = showOf(*comm);
+    else if (rank == 0) show = TrainDisplay();
     const TrainReport report = trainOn(*comm, config, show);
-    if (rank == 0) {
+    if (comm->rank() == 0) {
       if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
       printEnd(config, report);
     }
@@ -200,7 +213,7 @@ int runTrain(const TrainConfig& config) {
   if (!config.json.empty() && (!config.launched || Rendezvous::detectLauncher().rank == 0))
     requireWritable("--json", config.json);
   if (config.threads) return trainThreads(config);
-  if (config.launched) {
+  if (config.launched || config.options.elastic.joined) {
     return trainRank(config, Rendezvous::environment(), Rendezvous::detectLauncher().rank);
   }
   SpawnOptions spawn;
@@ -209,6 +222,7 @@ int runTrain(const TrainConfig& config) {
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
   const bool fit = config.ranks <= static_cast<int>(std::thread::hardware_concurrency());
   if (!std::getenv("RONDO_BIND") && fit) spawn.bind = "core";
+  spawn.least = config.least;
   spawn.report_status = false; // the ranks report their errors themselves
   spawn.patient = true;        // a stop waits for an evaluation or a long step, and the checkpoint
   return spawnRanks(spawn);

@@ -12,8 +12,10 @@ namespace rondo::tools {
 struct TrainConfig {
   TrainOptions options;
   int ranks = 2;
+  int least = 0;         ///< MIN of TrainOptions::elastic; 0: the run is not elastic
   bool launched = false; ///< this process is one of the ranks already
   bool threads = false;
+  bool joins = false;         ///< one more rank for an elastic run
   bool show_schedule = false; ///< print the schedule instead of training
   bool deterministic = false;
   std::string transport; ///< empty: the communicator's choice

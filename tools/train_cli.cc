@@ -1,6 +1,7 @@
 // `rondo train`: defines its options.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -186,9 +187,29 @@ CLI::Option* addRanks(CLI::App& app, TrainConfig& config) {
   app.add_option("--transport", config.transport, transportHelp())
       ->check(transportNames())
       ->group("Ranks");
+  app.add_flag("--join", config.joins,
+               "Join the elastic run with this --door, as one more rank, and take the same options")
+      ->group("Ranks");
   app.add_flag("--threads", config.threads, "Run the ranks as threads of one process")
       ->group("Ranks");
   return ranks;
+}
+
+/// A rank that `rondo run --restart` has started again, and where it finds the others.
+void takeElastic(TrainConfig& config) {
+  TrainOptions::Elastic& elastic = config.options.elastic;
+  const char* door = std::getenv("RONDO_DOOR");
+  elastic.joined = config.joins || std::getenv("RONDO_JOIN") != nullptr;
+  if (elastic.ranks.empty()) {
+    if (elastic.joined)
+      throw Error(ErrorCode::invalid_argument,
+                  "this rank is to join a run, but without --elastic a run takes no new ranks");
+    return;
+  }
+  if (elastic.door.empty() && door != nullptr) elastic.door = door;
+  if (elastic.joined && elastic.door.empty())
+    throw Error(ErrorCode::invalid_argument, "--join needs --door, the file of the run to join");
+  config.least = std::max(1, std::atoi(elastic.ranks.c_str())); // train() checks it
 }
 
 /// Returns -p.
@@ -240,6 +261,7 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
                                                    std::to_string(launch.size) + " ranks");
     }
     if (config->launched) config->ranks = launch.size;
+    takeElastic(*config);
     if (config->sweep.empty()) return runTrain(*config);
     if (config->launched)
       throw Error(ErrorCode::invalid_argument, "--sweep starts its ranks itself");

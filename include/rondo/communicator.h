@@ -163,8 +163,50 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   std::future<Communicator> shrinkAsync(std::span<const int> excluded);
   std::future<Communicator> shrinkAsync();
 
+  /// Collective. Returns a communicator of the ranks of this one, in the same order, and of
+  /// `newcomers` more, which get the next ranks in the order in which they called join(). At least
+  /// one rank passes the id that it or another process made and gave to the newcomers:
+  ///
+  ///     const UniqueId id = UniqueId::create(); // on rank 0, which sends it to the newcomers
+  ///     comm = comm.rank() == 0 ? comm.grow(1, id) : comm.grow(1);
+  ///     Communicator comm = Communicator::join(id); // in the new process
+  ///
+  /// The new communicator is a job of its own, whose control plane begins in the process that made
+  /// the id. So it does not matter who hosted that of this one, or whether it lives. After a
+  /// failure call shrink() first. An id serves one grow(). It is ordered with splits and exchanges.
+  ///
+  /// Throws on all ranks of this communicator, or on none; after a failure of the following kinds
+  /// this communicator works as before. Error(init_failed) if newcomers do not come within
+  /// Options::init_timeout or die while they join (culprit(): the rank in the new communicator), or
+  /// if the id's rendezvous cannot be reached; Error(invalid_argument) if a number or id is not
+  /// valid or differs between ranks, or if no rank has an id. Errors of this communicator, as of
+  /// split(), end it as they always do.
+  Communicator grow(int newcomers);
+  Communicator grow(int newcomers, const UniqueId& id);
+  /// Does what grow() does, on a new thread. See splitAsync().
+  std::future<Communicator> growAsync(int newcomers, const std::optional<UniqueId>& id = {});
+  /// Waits until a communicator grows at this id, at most for Options::init_timeout, and returns
+  /// this rank's communicator. Throws Error(init_failed), which says why this rank cannot join: the
+  /// id was withdrawn, its process has ended, another version or secret, the ranks have met without
+  /// this one, or none has called grow(). If grow() fails on the others when this rank has joined
+  /// already, its first call throws Error(aborted).
+  static Communicator join(const UniqueId& id, const Options& options = Options::fromEnvironment());
+  /// Does what join() does, on a new thread. See createAsync().
+  static std::future<Communicator> joinAsync(const UniqueId& id,
+                                             const Options& options = Options::fromEnvironment());
+
+  // What survives shrink(), grow(), split() and the failure of a communicator: the program's
+  // memory; Buffers from allocate() and registerBuffer(), which every communicator of the process
+  // can use (peers that have not seen a Buffer map it at the first call); and the old communicator,
+  // if it has not failed. The new one has the old one's Options, with the timeout that is set now.
+  // Not kept: plans, channels and memory for messages (made again by the first call of each shape),
+  // setStream() and whileWaiting(). Messages of one communicator never reach another one, because
+  // channels and calls carry its number.
+
   /// Ends every pending and later call of every rank of this communicator with Error(aborted),
-  /// whose text contains `reason`. May be called from any thread, at any time, and repeatedly.
+  /// whose text contains `reason`. May be called from any thread, at any time, and repeatedly. No
+  /// rank leaves by it: shrink() then makes a communicator of the same ranks (in MPI's ULFM and in
+  /// NCCL this is revoke).
   void abort(const std::string& reason);
   /// Returns the error with which the communicator has failed, or nothing. It never waits, and may
   /// be called from any thread. The failure is reported even if no call is in flight: the death of

@@ -29,6 +29,14 @@ struct RONDO_API UniqueId {
   /// Makes an id and starts to serve its rendezvous. Throws Error(system) or Error(init_failed).
   static UniqueId create();
   static UniqueId create(const Options& options);
+
+  /// Returns how many processes wait in Communicator::join() for a rank. Throws
+  /// Error(invalid_argument) in a process that does not serve this rendezvous: only the one that
+  /// made the id does, until all ranks of a communicator have met there.
+  int waiting() const;
+  /// Ends the rendezvous, if this process serves it and its ranks have not met yet. Ranks that wait
+  /// there get Error(init_failed).
+  void withdraw() const;
 };
 
 /// Rank and size that a launcher gave to this process.

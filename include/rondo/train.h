@@ -37,6 +37,7 @@ struct TrainProgress {
   std::int64_t total_step = 0; ///< over all epochs, counted from 1
   double learning_rate = 0;    ///< of this step
   TrainTimes times = {};
+  int ranks = 0; ///< that made this step
 };
 
 /// How a pipeline spent its time. The idle values are shares of the time of all ranks' steps.
@@ -122,6 +123,16 @@ struct TrainReport {
 /// must be those of the file; with a hook also bucket_bytes; for ps without bsp also the kind of
 /// consistency and the number of workers. All other options may change.
 ///
+/// Elastic runs (TrainOptions::elastic). If a rank dies, the others shrink, divide the samples of
+/// each further step among themselves, and go on from the furthest of them (local: from the mean of
+/// their models), so that at most the step in flight is made again. Residuals of hooks begin anew.
+/// New ranks join at the end of a step and get parameters, optimizer state and position. `comm` is
+/// replaced by the communicator of the present ranks; the rank number may become lower, and the
+/// lowest rank writes the files. Times in the report are those since the last change of ranks, and
+/// the page shows only steps that the present lowest rank has recorded. A rank with an error of its
+/// own leaves, like one that dies. With fewer than MIN ranks, nobody joining in time, the run ends
+/// with Error(peer_dead), which names the checkpoint that it has written, if there is to be one.
+///
 /// Threads: layers of a rank run on one thread, or on OMP_NUM_THREADS threads.
 ///
 /// Errors, the same on every rank: `data` for a missing, damaged or foreign file, which the text
@@ -133,6 +144,13 @@ struct TrainReport {
 /// `peer_dead`.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
+
+/// Joins a run with TrainOptions::elastic, whose door is this file: waits at most for
+/// Options::init_timeout until the ranks that train let this one in, at the end of a step. The
+/// result is for train() with the options of the run and elastic.joined. Throws Error(init_failed)
+/// with the last reason, if the file has no id by then or no rank lets this one in;
+/// Error(data) if other users can read the file.
+RONDO_API Communicator joinTraining(const std::string& door, const Options& options);
 
 /// Describes, for people, what each rank computes, sends and receives in one step of the strategy,
 /// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that

@@ -178,6 +178,20 @@ struct TrainOptions {
     std::string trace;
   } files;
 
+  /// A run that goes on when ranks die or join. A killed rank costs at most the step in flight.
+  struct Elastic {
+    /// "MIN:MAX", the fewest and the most ranks; "": the death of a rank ends the run. Only for
+    /// strategies in which each rank holds the whole state.
+    std::string ranks;
+    /// A file for the unique id of the run, at which new ranks join: see joinTraining(). The lowest
+    /// rank writes it, and only its user may read it; "": no rank can join.
+    std::string door;
+    /// Seconds that fewer than MIN ranks wait for others to join. Then the run ends.
+    double wait = 60;
+    /// This rank is from joinTraining(): it never begins the run anew.
+    bool joined = false;
+  } elastic;
+
   /// Called in every step on every rank, on the thread that called train(). If it returns true on
   /// any rank, all ranks end after this step. Null: never.
   std::function<bool()> stop;
@@ -226,6 +240,7 @@ struct TrainOption {
   bool (*kept)(const TrainOptions&) = nullptr;
   std::string_view kept_name = {}; ///< in checkpoints, if it is not `name`
   bool in_json = true;
+  std::string_view otherwise = {}; ///< added to the error of a strategy that does not accept it
 
   /// Calls visit() with the value.
   template <class Visitor>

@@ -378,6 +378,18 @@ Moved Moved::read(base::Reader& in) {
   return moved;
 }
 
+void Seat::write(base::Writer& out) const {
+  out.i32(rank);
+  out.i32(size);
+}
+Seat Seat::read(base::Reader& in) {
+  Seat seat;
+  seat.rank = in.i32();
+  seat.size = in.i32();
+  if (seat.rank < 0 || seat.rank >= seat.size) in.fail("names a rank that cannot exist");
+  return seat;
+}
+
 void Roster::write(base::Writer& out) const {
   out.u64(communicator);
   out.u32(size);

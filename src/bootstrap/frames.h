@@ -44,10 +44,12 @@ enum class Type : std::uint8_t {
   standbys,  ///< hub: where ranks listen, should the hub die
   agree,     ///< member: wants a communicator of the ranks that live
   agreed,    ///< hub: answers agree
+  seat,      ///< member: ranks of the job from this one on are for newcomers
+  seated,    ///< hub, to a newcomer: its rank and the size of the job
 };
 
 /// The last of them.
-inline constexpr Type kLastType = Type::agreed;
+inline constexpr Type kLastType = Type::seated;
 
 struct Join {
   std::uint32_t heartbeat_ms = 0;
@@ -239,6 +241,13 @@ struct Agreed {
 
   void write(base::Writer& out) const;
   static Agreed read(base::Reader& in);
+};
+
+struct Seat {
+  std::int32_t rank = 0, size = 0; ///< of the job
+
+  void write(base::Writer& out) const;
+  static Seat read(base::Reader& in);
 };
 
 struct Roster {

@@ -56,6 +56,7 @@ void Hub::Impl::stop() {
   loop_->cancel(tick_);
   loop_->cancel(settle_timer_);
   loop_->cancel(probe_timer_);
+  closeDoor("the process that served this id has ended, or withdrew it");
   for (auto& [size, world] : worlds_) {
     for (auto& [id, group] : world.groups) dropTimers(*group);
     for (auto& [rank, member] : world.members) {
@@ -82,7 +83,9 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 void Hub::Impl::accept(net::Accepted peer) {
   const bool by_standby = settings_.succession && settings_.succession->standby;
   if (stopped_ || (!acceptor_ && !by_standby)) return; // arrived after the last rank had joined
-  if (tick_ == 0) scheduleTick();                      // without members there is nothing to check
+  if (peer.hello.size == 0 && peer.hello.purpose == net::Hello::Purpose::control)
+    return knock(std::move(peer));
+  if (tick_ == 0) scheduleTick(); // without members there is nothing to check
   const int rank = peer.hello.rank, size = peer.hello.size;
   const std::string wrong = whyRefused(peer.hello);
   if (!wrong.empty()) {
@@ -179,6 +182,7 @@ void Hub::Impl::complete(World& world) {
   world.complete = true;
   settings_.size = world.size;
   closeListener();
+  closeDoor("the ranks that it meant to join have met without it");
   for (const auto& [rank, member] : world.members)
     if (member->hosts_hub && welcome_.host < 0) welcome_.host = rank;
   toAll(world, *world.root, Type::welcome, welcome_);
@@ -221,6 +225,7 @@ void Hub::Impl::received(int size, int rank, Type type, base::Reader& in) {
     case Type::settled: settled(world, member.rank); break;
     case Type::shrink: shrink(world, member, frames::Shrink::read(in)); break;
     case Type::agree: agree(world, member, frames::Agree::read(in)); break;
+    case Type::seat: seat(world, frames::Seat::read(in)); break;
     case Type::welcome:
     case Type::refused:
     case Type::gathered:
@@ -233,7 +238,8 @@ void Hub::Impl::received(int size, int rank, Type type, base::Reader& in) {
     case Type::moved:
     case Type::present:
     case Type::standbys:
-    case Type::agreed: violation("it sent a frame that only the hub sends");
+    case Type::agreed:
+    case Type::seated: violation("it sent a frame that only the hub sends");
   }
   in.finish();
 }
@@ -367,6 +373,10 @@ Hub::~Hub() {
 bool Hub::handOver() { return impl_->handOver(false); }
 
 void Hub::ended(int rank) { impl_->ended(rank); }
+
+bool Hub::met() const { return impl_->met(); }
+
+int Hub::waiting() const { return impl_->waiting(); }
 
 std::uint64_t Hub::rejected() const { return impl_->rejected(); }
 

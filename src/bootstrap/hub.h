@@ -67,6 +67,10 @@ class Hub {
   void ended(int rank);
   /// A copy from the process that forked this one.
   bool elsewhere() const { return maker_.elsewhere(); }
+  /// Whether all ranks of the job have joined. Any thread.
+  bool met() const;
+  /// Newcomers that wait for a rank. Any thread.
+  int waiting() const;
   /// Connections that were refused: strangers and wrong ranks.
   std::uint64_t rejected() const;
 

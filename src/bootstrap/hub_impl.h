@@ -45,6 +45,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   const std::shared_ptr<net::EventLoop>& loop() const { return loop_; }
   const net::SocketAddress& address() const { return settings_.address; }
   std::uint64_t rejected() const { return rejected_.load() + acceptorRejected(); }
+  int waiting() const;
+  bool met() const;
 
  private:
   using Type = frames::Type;
@@ -124,6 +126,14 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void settled(World& world, int rank);
   void shrink(World& world, Member& member, const frames::Shrink& wish);
 
+  // Newcomers: ranks that join a communicator which grows, and have no rank yet.
+  void knock(net::Accepted peer);
+  void seat(const World& world, const frames::Seat& first);
+  void giveSeats();
+  void newcomerLost(std::uint64_t number);
+  /// Ends the connections of all newcomers; tells those without a rank why.
+  void closeDoor(const std::string& why);
+
   // The majority.
   enum class Standing { majority, minority, unknown };
   Standing standing(const World& world) const;
@@ -171,6 +181,10 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: all ranks have joined
   std::map<int, World> worlds_;                   ///< by size
   std::atomic<std::uint64_t> rejected_{0};
+  std::map<std::uint64_t, Applicant> newcomers_; ///< in the order in which they came
+  std::uint64_t knocks_ = 0;
+  std::optional<frames::Seat> seats_; ///< the first rank for newcomers
+  int next_seat_ = 0;
   std::uint64_t asks_ = 0, beats_ = 0;
   net::EventLoop::Id tick_ = 0;
   std::chrono::milliseconds tick_period_{300};

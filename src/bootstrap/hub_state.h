@@ -33,6 +33,12 @@ struct Member {
   bool reachable() const { return joined && !gone; }
 };
 
+/// A rank that joins a communicator which grows, until all its ranks have met.
+struct Applicant {
+  std::shared_ptr<Link> link;
+  int rank = -1; ///< of the job; -1: it waits for one
+};
+
 /// A rank's report of a failure, while all ranks are asked for their calls.
 struct Suspicion {
   Failure failure;

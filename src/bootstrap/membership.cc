@@ -129,6 +129,8 @@ Membership::Membership(const Settings& settings)
 
 void Membership::connect(base::UniqueFd fd, const net::Key& key) {
   openLink(std::move(fd), key);
+  if (settings_.newcomers >= 0)
+    link_->send(Type::seat, frames::Seat{settings_.newcomers, settings_.size});
   scheduleTick();
 }
 
@@ -365,7 +367,9 @@ void Membership::received(Type type, base::Reader& in) {
     case Type::roster:
     case Type::settled:
     case Type::shrink:
-    case Type::agree: in.fail("is one that only members send");
+    case Type::agree:
+    case Type::seat: in.fail("is one that only members send");
+    case Type::seated: in.fail("is for newcomers");
   }
   in.finish();
 }

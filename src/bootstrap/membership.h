@@ -31,6 +31,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
     net::Secret secret;
     std::uint64_t job = 0;
     int rank = 0, size = 1;
+    int newcomers = -1; ///< ranks from this one on join by Session::join(); -1: none
     base::Clock::time_point deadline{};
     std::chrono::milliseconds heartbeat{1000};
     bool patient = false;         ///< as in Options

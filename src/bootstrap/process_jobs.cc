@@ -90,6 +90,15 @@ void ProcessJobs::dismiss(std::uint64_t job) {
   }
 }
 
+std::optional<int> ProcessJobs::waiting(std::uint64_t job) const {
+  const auto hub = find(job);
+  return hub ? std::optional(hub->waiting()) : std::nullopt;
+}
+
+void ProcessJobs::withdraw(std::uint64_t job) {
+  if (const auto hub = find(job); hub && !hub->met()) dismiss(job);
+}
+
 void ProcessJobs::ended(std::uint64_t job, int rank) {
   if (const auto hub = find(job)) hub->ended(rank);
 }

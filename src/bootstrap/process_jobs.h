@@ -31,6 +31,10 @@ class ProcessJobs {
   bool handOver(std::uint64_t job);
   /// Where this process listens, should the hub's process die. All ranks of the process share it.
   std::shared_ptr<Standby> standby(const Standby::Settings& settings);
+  /// Newcomers that wait for a rank; none if this process hosts no hub of the job.
+  std::optional<int> waiting(std::uint64_t job) const;
+  /// Ends a hub early, unless all ranks of the job have met.
+  void withdraw(std::uint64_t job);
   /// Ends a hub early. Does nothing if it has ended.
   void dismiss(std::uint64_t job);
   /// As Hub::ended(). Does nothing if the hub has ended.

@@ -78,6 +78,17 @@ UniqueId UniqueId::create(const Options& options) {
   return openHub(net::chooseAddress(wish), 0).encode();
 }
 
+int UniqueId::waiting() const {
+  const std::uint64_t job = bootstrap::IdContent::decode(*this).job;
+  if (const auto count = bootstrap::ProcessJobs::ofProcess().waiting(job)) return *count;
+  throw Error(ErrorCode::invalid_argument,
+              "waiting: this process does not serve the rendezvous of this unique id");
+}
+
+void UniqueId::withdraw() const {
+  bootstrap::ProcessJobs::ofProcess().withdraw(bootstrap::IdContent::decode(*this).job);
+}
+
 struct Launch::Impl {
   int size = 0;
   std::uint64_t job = 0;

@@ -8,6 +8,7 @@
 #include "bootstrap/ledger.h"
 #include "bootstrap/local_group.h"
 #include "bootstrap/mpi_module.h"
+#include "bootstrap/newcomer.h"
 #include "bootstrap/process_jobs.h"
 #include "bootstrap/unique_id.h"
 #include "net/hmac.h"
@@ -174,6 +175,21 @@ std::unique_ptr<Session> Session::open(const Rendezvous& meet, const Options& op
   const auto way = wayOf(meet, options);
   if (!way) return std::make_shared<LocalGroup>(1)->open(0, options);
   return ProcessJobs::ofProcess().open(way->settings, way->keep, options.init_timeout);
+}
+
+std::unique_ptr<Session> Session::grow(const UniqueId& id, int rank, int newcomers, int size,
+                                       const Options& options) {
+  auto settings = byId(id, rank, size, options, "the process that made the unique id");
+  settings.newcomers = newcomers;
+  return ProcessJobs::ofProcess().open(settings, false, options.init_timeout);
+}
+
+std::unique_ptr<Session> Session::join(const UniqueId& id, const Options& options) {
+  Newcomer newcomer(IdContent::decode(id), options.init_timeout); // lives until open() ends
+  const auto [rank, size] = newcomer.wait();
+  return ProcessJobs::ofProcess().open(
+      byId(id, rank, size, options, "the process that made the unique id"), false,
+      options.init_timeout);
 }
 
 void Session::decline(const Rendezvous& meet, const Failure& why, const Options& options) {

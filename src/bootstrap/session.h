@@ -77,6 +77,12 @@ class Session {
  public:
   /// Joins the other ranks. Throws Error(init_failed) with the missing ranks at the deadline.
   static std::unique_ptr<Session> open(const Rendezvous& meet, const Options& options);
+  /// Meets the other ranks of a communicator of `size` ranks, of which those from `newcomers` on
+  /// call join(). Throws the errors of open().
+  static std::unique_ptr<Session> grow(const UniqueId& id, int rank, int newcomers, int size,
+                                       const Options& options);
+  /// Waits until ranks that grow() need this one, and meets them. Throws Error(init_failed).
+  static std::unique_ptr<Session> join(const UniqueId& id, const Options& options);
   /// Makes open() on the other ranks throw `why`. Throws Error(init_failed).
   static void decline(const Rendezvous& meet, const Failure& why, const Options& options);
   /// Leaves the communicator. Compares the ranks' calls for the last time, which waits for the

@@ -112,6 +112,31 @@ std::future<Communicator> Communicator::shrinkAsync() {
   return onThread([impl = impl_] { return Communicator(impl->shrink()); });
 }
 
+Communicator Communicator::grow(int newcomers) {
+  return Communicator(impl_->grow(newcomers, std::nullopt, impl_->nextTurn()));
+}
+
+Communicator Communicator::grow(int newcomers, const UniqueId& id) {
+  return Communicator(impl_->grow(newcomers, id, impl_->nextTurn()));
+}
+
+std::future<Communicator> Communicator::growAsync(int newcomers,
+                                                  const std::optional<UniqueId>& id) {
+  return onThread([impl = impl_, newcomers, id, turn = impl_->nextTurn()] {
+    return Communicator(impl->grow(newcomers, id, turn));
+  });
+}
+
+std::future<Communicator> Communicator::joinAsync(const UniqueId& id, const Options& options) {
+  return onThread([id, options] { return join(id, options); });
+}
+
+Communicator Communicator::join(const UniqueId& id, const Options& options) {
+  options.validate();
+  base::configureLog(options.log_level, options.log_file);
+  return Communicator(comm::CommunicatorImpl::open(bootstrap::Session::join(id, options), options));
+}
+
 std::optional<Error> Communicator::failure() const { return impl_->failure(); }
 
 int Communicator::rank() const { return impl_->rank(); }

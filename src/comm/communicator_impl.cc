@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/clocks.h"
+#include "comm/grow.h"
 #include "comm/pending_group.h"
 #include "comm/region.h"
 #include "device/annotate.h"
@@ -360,6 +361,17 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key, st
 std::vector<std::vector<std::byte>> CommunicatorImpl::exchange(std::span<const std::byte> own,
                                                                std::uint64_t turn) {
   return inTurn(turn, [&] { return session_->allGather(own, options_.init_timeout); });
+}
+
+std::shared_ptr<CommunicatorImpl> CommunicatorImpl::grow(int newcomers,
+                                                         const std::optional<UniqueId>& id,
+                                                         std::uint64_t turn) {
+  Options options;
+  {
+    const ProgressLoop::Lock lock(progress_loop_);
+    options = options_;
+  }
+  return inTurn(turn, [&] { return openGrown(*session_, {newcomers, id}, options); });
 }
 
 void CommunicatorImpl::setTimeout(std::chrono::milliseconds timeout) {

@@ -102,6 +102,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<bootstrap::Session> shrink(std::span<const int> excluded);
   /// Of the ranks that live; again without those that die meanwhile.
   std::shared_ptr<CommunicatorImpl> shrink();
+  std::shared_ptr<CommunicatorImpl> grow(int newcomers, const std::optional<UniqueId>& id,
+                                         std::uint64_t turn);
   std::shared_ptr<CommunicatorImpl> openChild(std::unique_ptr<bootstrap::Session> session);
   void abort(const std::string& reason);
   void setTimeout(std::chrono::milliseconds timeout);

@@ -300,6 +300,8 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   }
 
   void answer(Number number, HalfOpen& peer) {
+    if (handshake::otherVersion(peer.hello_bytes))
+      sendAll(peer.fd.get(), handshake::encodeReply({}));
     peer.hello = handshake::decodeHello(peer.hello_bytes);
     handshake::ReplyMessage reply;
     const Hello& hello = peer.hello.hello;

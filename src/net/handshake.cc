@@ -103,6 +103,11 @@ HelloMessage decodeHello(std::span<const std::byte> bytes) {
   return message;
 }
 
+bool otherVersion(std::span<const std::byte> hello) {
+  base::Reader reader(hello, "a handshake's hello");
+  return reader.u32() == kHelloMagic && reader.u16() != kVersion;
+}
+
 ReplyBytes encodeReply(const ReplyMessage& message) {
   base::Writer writer;
   head(writer, kReplyMagic, static_cast<std::uint16_t>(message.result));

@@ -51,6 +51,8 @@ struct ReplyMessage {
 HelloBytes encodeHello(const HelloMessage& message);
 /// Throws Error(transport) for bytes that encodeHello() does not produce.
 HelloMessage decodeHello(std::span<const std::byte> bytes);
+/// Whether another version of Rondo has sent this hello. A reply tells it this version.
+bool otherVersion(std::span<const std::byte> hello);
 ReplyBytes encodeReply(const ReplyMessage& message);
 ReplyMessage decodeReply(std::span<const std::byte> bytes);
 

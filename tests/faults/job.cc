@@ -128,6 +128,14 @@ bool Job::readLine() {
         recovery.reduced;
   }
   if (what == "refused") std::getline(words, recoveries[rank].refused);
+  if (what == "step") {
+    auto& [number, ranks] = trainings[rank].steps.emplace_back();
+    words >> number >> ranks;
+  }
+  if (what == "trained") {
+    Training& training = trainings[rank];
+    words >> training.accuracy >> training.made >> training.ranks;
+  }
   if (what == "heard") std::getline(words, heard[rank]);
   if (what == "logged") std::getline(words, logged.emplace_back());
   if (what == "error") {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rondo::test {
@@ -39,9 +40,18 @@ struct Recovery {
   std::string refused;                          ///< the error of shrink() instead
 };
 
+/// What a rank of a training run says.
+struct Training {
+  std::vector<std::pair<long, int>> steps; ///< number of each step, and the ranks that made it
+  double accuracy = -1;                    ///< at the end; -1: it has not ended
+  long made = 0;                           ///< steps of the whole run
+  int ranks = 0;                           ///< at the end
+};
+
 /// Ranks that run a test program, for at most a minute. A rank prints "ready RANK PID", and at the
 /// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT", "heard RANK TEXT", "logged RANK TEXT",
-/// "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" or "refused RANK TEXT".
+/// "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" or "refused RANK TEXT"; ranks that train "step
+/// RANK NUMBER RANKS" and "trained RANK ACCURACY STEPS RANKS".
 class Job {
  public:
   /// `command`: a shell command that starts the ranks. `ranks`: how many of them become ready.
@@ -74,7 +84,8 @@ class Job {
   std::map<int, Ending> endings;
   std::map<int, std::string> heard;
   std::map<int, Recovery> recoveries; ///< the last of each rank
-  std::vector<std::string> logged;    ///< of all ranks
+  std::map<int, Training> trainings;
+  std::vector<std::string> logged; ///< of all ranks
 
  private:
   bool readLine();

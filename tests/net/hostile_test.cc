@@ -1,6 +1,7 @@
 // Proves: whatever strangers send or do not send, they are not accepted, do not stop honest peers,
 // leak no descriptor and do not end the process. A dial does not accept a false listener.
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -153,11 +154,45 @@ TEST_CASE("a hello of another magic, version, size, purpose or range is dropped 
     hello[at] ^= std::byte{0x84};
     RawPeer peer(host.acceptor.address());
     peer.send(hello);
+    if (at == 4 || at == 5) { // the reply names the listener's version
+      const auto reply = peer.receive(handshake::kReplyBytes);
+      CHECK(handshake::decodeReply(reply).proof == Mac{});
+    }
     CHECK(peer.closed());
     CHECK(host.rejects(++rejected));
   }
   CHECK(host.count() == 0);
   host.checkWorks();
+}
+
+// Proves: of two versions that meet, the dialing one says both; it does not try until its deadline.
+TEST_CASE("a dial to a listener of another version names both versions") {
+  const NoLeak check;
+  const auto any = SocketAddress::parse("127.0.0.1:0", "");
+  const UniqueFd listener = RawPeer::unconnected(any);
+  NativeAddress native = toNative(any);
+  REQUIRE(::bind(listener.get(), native.get(), native.length) == 0);
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::getsockname(listener.get(), native.get(), &native.length) == 0);
+  Dial::Settings settings;
+  settings.address = any;
+  settings.address.port = ntohs(reinterpret_cast<const sockaddr_in&>(native.storage).sin_port);
+  settings.secret = Secret::random();
+  settings.hello.job = kJob;
+  settings.deadline = Clock::now() + std::chrono::minutes(10);
+  Dial dial(settings);
+  RawPeer newer(UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  CHECK(newer.receive(handshake::kHelloBytes).size() == handshake::kHelloBytes);
+  auto reply = handshake::encodeReply({});
+  reply[4] = std::byte{7};
+  newer.send(reply);
+  try {
+    dial.wait();
+    FAIL("it connected");
+  } catch (const Error& error) {
+    INFO(error.what());
+    CHECK(std::string(error.what()).find("is of version 7, wanted 1") != std::string::npos);
+  }
 }
 
 TEST_CASE("random bytes of any size are dropped; bytes beyond the message are not read") {

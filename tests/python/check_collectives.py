@@ -2,6 +2,7 @@
 
 import array
 import importlib.util
+import threading
 import unittest
 
 import numpy as np
@@ -240,6 +241,24 @@ class Collectives(unittest.TestCase):
                 self.assertEqual((rest.rank, rest.size), (comm.rank // 2, 2))
                 self.assertEqual(rest.all_reduce(np.ones(1)), 2)
         rondo.run(check, 3)
+
+    def test_ranks_grow_by_a_newcomer(self):
+        unique_id = rondo.unique_id()
+
+        def joins():
+            with rondo.join(unique_id) as comm:
+                sums.append((comm.rank, float(comm.all_reduce(np.ones(1))[0])))
+        sums = []
+        newcomer = threading.Thread(target=joins)
+        newcomer.start()
+
+        def check(comm):
+            with comm.grow(1, unique_id if comm.rank == 1 else None) as grown:
+                self.assertEqual((grown.rank, grown.size), (comm.rank, 3))
+                self.assertEqual(grown.all_reduce(np.ones(1)), 3)
+        rondo.run(check, 2)
+        newcomer.join()
+        self.assertEqual(sums, [(2, 3.0)])
 
 
 if __name__ == "__main__":

@@ -34,12 +34,16 @@ ncclUniqueId asNccl(const UniqueId& made) {
   return id;
 }
 
+UniqueId asRondo(const ncclUniqueId& id) {
+  UniqueId bytes;
+  std::memcpy(bytes.bytes.data(), id.internal, bytes.bytes.size());
+  return bytes;
+}
+
 Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size) {
   if (std::memcmp(id.internal, kAtCommId, sizeof kAtCommId) == 0)
     return Rendezvous::commId(rank, size);
-  UniqueId bytes;
-  std::memcpy(bytes.bytes.data(), id.internal, bytes.bytes.size());
-  return Rendezvous::uniqueId(bytes, rank, size);
+  return Rendezvous::uniqueId(asRondo(id), rank, size);
 }
 
 namespace {

@@ -8,6 +8,8 @@ namespace rondo::compat::nccl {
 
 /// Converts an id to NCCL's form.
 ncclUniqueId asNccl(const UniqueId& made);
+/// And back. The id may be any bytes.
+UniqueId asRondo(const ncclUniqueId& id);
 /// Returns the rendezvous that the id describes. Throws Error(invalid_argument).
 Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size);
 

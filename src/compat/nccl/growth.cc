@@ -1,11 +1,11 @@
-// ncclCommGrow(): the ranks of a communicator and new ranks create a larger communicator. The old
-// ranks first agree over the control plane, concurrently with their other calls. Then all ranks
-// meet by the id that one of the old ranks passed.
+// ncclCommGrow(), by Communicator::grow(). Before it, the old ranks tell each other whether a call
+// is refused, and why, and then tell the joining ranks, which know their numbers and wait already.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <future>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -44,8 +44,8 @@ std::vector<Wish> wishesOf(const Blobs& told) {
   return wishes;
 }
 
-/// Returns the id by which the ranks meet. Throws a Refusal that is the same on all old ranks.
-ncclUniqueId agreedId(const std::vector<Wish>& wishes) {
+/// Throws a Refusal that is the same on all old ranks.
+void requireAgreement(const std::vector<Wish>& wishes) {
   const auto nameOf = [&](const Wish& one) { return "rank " + std::to_string(&one - &wishes[0]); };
   const Wish* found = nullptr;
   for (const Wish& one : wishes) {
@@ -62,7 +62,6 @@ ncclUniqueId agreedId(const std::vector<Wish>& wishes) {
              nameOf(*found) + " and " + nameOf(one) + " passed ids that differ");
   }
   if (!found) refuse(ncclInvalidArgument, "no rank passed the id that ncclCommGetUniqueId() made");
-  return found->id;
 }
 
 /// Tells the ranks that wait at the id's rendezvous, or arrive later, that this rank does not come.
@@ -103,16 +102,17 @@ std::vector<Wish> allWishes(const Wish& own, std::future<Blobs> told, const Opti
   }
 }
 
-Communicator meet(Communicator& parent, const Wish& own, std::future<Blobs> told,
-                  const Options& options) {
+/// Returns the communicator that Communicator::grow() makes, unless a rank's call was refused.
+Communicator grownOf(const Communicator& parent, const Wish& own, std::future<Blobs> told,
+                     std::future<Communicator> grown, const Options& options) {
   const std::vector<Wish> wishes = allWishes(own, std::move(told), options);
   try {
-    return Communicator::create(meetingOf(agreedId(wishes), parent.rank(), wishes[0].ranks),
-                                options);
+    requireAgreement(wishes);
   } catch (const Refusal& refusal) {
     if (parent.rank() == 0) declineJoiners(wishes, refusal, options);
     throw;
   }
+  return grown.get();
 }
 
 /// The arguments of one rank's ncclCommGrow(), not checked yet.
@@ -157,10 +157,13 @@ ncclResult_t grow(ncclComm_t comm, const Growth& call) {
     own.refuse(currentRefusal());
   }
   auto told = parent->comm.exchangeAsync(std::as_bytes(std::span(&own, 1)));
-  auto grown =
-      std::async(std::launch::async, [parent, own, options, told = std::move(told)]() mutable {
-        return meet(parent->comm, own, std::move(told), options);
-      });
+  const int newcomers = own.refused == ncclSuccess ? call.nranks - parent->comm.size() : 0;
+  auto grows =
+      parent->comm.growAsync(newcomers, own.has_id ? std::optional(asRondo(own.id)) : std::nullopt);
+  auto grown = std::async(std::launch::async, [parent, own, options, told = std::move(told),
+                                               grows = std::move(grows)]() mutable {
+    return grownOf(parent->comm, own, std::move(told), std::move(grows), options);
+  });
   ncclComm_t nowhere = nullptr;
   const ncclResult_t result =
       handOut(std::move(grown), values, parent->device, call.newcomm ? call.newcomm : &nowhere);

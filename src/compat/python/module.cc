@@ -53,6 +53,14 @@ std::unique_ptr<Rank> shrink(const Rank& self, const std::optional<std::vector<i
   }));
 }
 
+std::unique_ptr<Rank> grow(const Rank& self, int newcomers,
+                           const std::optional<nb::bytes>& unique_id) {
+  std::optional<UniqueId> id;
+  if (unique_id) id = idOf("grow", *unique_id);
+  return std::make_unique<Rank>(
+      making(self, "grow", [&](Communicator& comm) { return comm.growAsync(newcomers, id); }));
+}
+
 bool arrived(const Rank& self, int peer) {
   return ask(self, "arrived", [&](Communicator& comm) { return comm.arrived(peer); });
 }
@@ -86,6 +94,20 @@ Each collective NAME() has a form NAME_async() that returns a Future.
 As a context manager it is closed at the end.
 )";
 
+constexpr const char* kGrow = R"(
+Collective. Returns a group of these ranks, in the same order, and of as many new ones.
+
+One rank passes the id that rondo.unique_id() made; the new ranks call rondo.join() with it. If they
+do not come in time, all ranks get an Error, and this communicator works as before.
+)";
+
+constexpr const char* kShrink = R"(
+Collective over the ranks that are not excluded. Returns a group of these ranks in the same order.
+
+The excluded ranks take no part and may be dead. It works after this communicator has failed.
+None: the ranks agree whom to exclude, those that have died, do not respond, or have closed it.
+)";
+
 void addCommunicator(nb::module_& to) {
   nb::class_<Rank> communicator(to, "Communicator", nb::is_weak_referenceable(), kCommunicator);
   communicator.def_prop_ro("rank", &Rank::rank, "This rank's number, from 0.")
@@ -103,12 +125,11 @@ A rank with color None takes part in the call, and gets None.
       .def("shrink", &shrink, nb::arg("excluded") = nb::none(),
            nb::sig("def shrink(self, excluded: collections.abc.Sequence[int] | None = None) -> "
                    "Communicator"),
-           R"(
-Collective over the ranks that are not excluded. Returns a group of these ranks in the same order.
-
-The excluded ranks take no part and may be dead. It works after this communicator has failed.
-None: the ranks agree whom to exclude, those that have died, do not respond, or have closed it.
-)")
+           kShrink)
+      .def("grow", &grow, nb::arg("newcomers"), nb::arg("unique_id") = nb::none(),
+           nb::sig("def grow(self, newcomers: int, unique_id: bytes | None = None) -> "
+                   "Communicator"),
+           kGrow)
       .def("arrived", &arrived, nb::arg("peer"),
            "Whether a message from peer has begun to arrive, for which no recv() was called yet.")
       .def(

@@ -92,25 +92,24 @@ Communicator meet(const Rendezvous& where, const Options& options) {
   return untilSignal(Communicator::createAsync(where, options));
 }
 
-UniqueId idOf(const nb::bytes& bytes) {
-  UniqueId id;
-  if (bytes.size() != id.bytes.size())
-    refuse("init", "unique_id has " + std::to_string(bytes.size()) + " bytes, not " +
-                       std::to_string(id.bytes.size()));
-  std::memcpy(id.bytes.data(), bytes.c_str(), id.bytes.size());
-  return id;
-}
-
 std::unique_ptr<Rank> init(std::optional<int> rank, std::optional<int> size,
                            std::optional<nb::bytes> unique_id, const nb::kwargs& given) {
   if (rank.has_value() != size.has_value() || (unique_id && !rank))
     refuse("init", "rank and size belong together, and unique_id needs both");
   return raising("init", [&] {
     const Options options = optionsOf(given);
-    const Rendezvous where = unique_id ? Rendezvous::uniqueId(idOf(*unique_id), *rank, *size)
-                             : rank    ? Rendezvous::commId(*rank, *size)
-                                       : Rendezvous::environment();
+    const Rendezvous where = unique_id
+                                 ? Rendezvous::uniqueId(idOf("init", *unique_id), *rank, *size)
+                             : rank ? Rendezvous::commId(*rank, *size)
+                                    : Rendezvous::environment();
     return std::make_unique<Rank>(meet(where, options));
+  });
+}
+
+std::unique_ptr<Rank> join(const nb::bytes& unique_id, const nb::kwargs& given) {
+  const UniqueId id = idOf("join", unique_id);
+  return raising("join", [&] {
+    return std::make_unique<Rank>(untilSignal(Communicator::joinAsync(id, optionsOf(given))));
   });
 }
 
@@ -154,6 +153,13 @@ ranks.
 (0, 1)
 )";
 
+constexpr const char* kJoin = R"(
+Waits until the ranks of a group call grow() with this id. Returns this new rank's Communicator.
+
+Options: as of init(). Raises rondo.Error with code "init_failed" after init_timeout (60 s), and if
+this rank cannot join.
+)";
+
 constexpr const char* kThreads = R"(
 Makes n ranks of one group in this process and returns their Communicators, in the order of ranks.
 
@@ -174,12 +180,23 @@ rendezvous until it ends. They contain a secret: pass them through a pipe or a f
 
 } // namespace
 
+UniqueId idOf(const char* function, const nb::bytes& bytes) {
+  UniqueId id;
+  if (bytes.size() != id.bytes.size())
+    refuse(function, "unique_id has " + std::to_string(bytes.size()) + " bytes, not " +
+                         std::to_string(id.bytes.size()));
+  std::memcpy(id.bytes.data(), bytes.c_str(), id.bytes.size());
+  return id;
+}
+
 void addOpening(nb::module_& to) {
   to.def("init", &init, nb::kw_only(), nb::arg("rank") = nb::none(), nb::arg("size") = nb::none(),
          nb::arg("unique_id") = nb::none(), nb::arg("options"),
          nb::sig("def init(*, rank: int | None = None, size: int | None = None, "
                  "unique_id: bytes | None = None, **options: typing.Any) -> Communicator"),
          kInit);
+  to.def("join", &join, nb::arg("unique_id"), nb::arg("options"),
+         nb::sig("def join(unique_id: bytes, **options: typing.Any) -> Communicator"), kJoin);
   to.def("threads", &threads, nb::arg("n"), nb::arg("options"),
          nb::sig("def threads(n: int, **options: typing.Any) -> list[Communicator]"), kThreads);
   to.def("unique_id", &uniqueId, kUniqueId);

@@ -3,9 +3,14 @@
 
 #include <nanobind/nanobind.h>
 
+#include "rondo/rendezvous.h"
+
 namespace rondo::compat::python {
 
-/// Adds init(), threads() and unique_id() to the module.
+/// The id in these bytes. Raises ArgumentError of `function` for another number of bytes.
+UniqueId idOf(const char* function, const nanobind::bytes& bytes);
+
+/// Adds init(), join(), threads() and unique_id() to the module.
 void addOpening(nanobind::module_& to);
 
 } // namespace rondo::compat::python

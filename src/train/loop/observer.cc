@@ -60,9 +60,9 @@ Observer::Observer(Communicator& comm, const TrainOptions& options, const Settin
   record_.settings = settings;
 }
 
-void Observer::begin(std::int64_t done) {
+void Observer::begin(std::int64_t done, bool goes_on) {
   agree(comm_, [&]() -> std::string {
-    if (comm_.rank() == 0) open(done);
+    if (comm_.rank() == 0) open(done, goes_on);
     return {};
   });
   comm_.barrier();
@@ -71,7 +71,7 @@ void Observer::begin(std::int64_t done) {
 }
 
 /// requireFiles() has checked that the files can be written.
-void Observer::open(std::int64_t done) {
+void Observer::open(std::int64_t done, bool goes_on) {
   if (!options_.files.report.empty()) {
     std::error_code fault;
     std::filesystem::create_directories(options_.files.report, fault);
@@ -81,9 +81,9 @@ void Observer::open(std::int64_t done) {
   }
   if (options_.files.metrics.empty()) return;
   using Begin = TextFile::Begin;
-  if (options_.files.resume) cutMetrics(options_.files.metrics, done);
-  metrics_ = std::make_unique<MetricsFile>(options_.files.metrics,
-                                           options_.files.resume ? Begin::behind : Begin::anew);
+  if (goes_on) cutMetrics(options_.files.metrics, done);
+  metrics_ =
+      std::make_unique<MetricsFile>(options_.files.metrics, goes_on ? Begin::behind : Begin::anew);
 }
 
 Timeline* Observer::timeline(std::size_t before, std::int64_t step) {

@@ -22,10 +22,10 @@ class Observer {
   /// The arguments must outlive the observer.
   Observer(Communicator& comm, const TrainOptions& options, const Settings& settings);
 
-  /// Collective; called once, before the first step. Opens the files of a run that continues after
-  /// step `done`, and finds a common zero for all ranks' timelines. Throws Error(system), which
-  /// names the file that cannot be written, on every rank.
-  void begin(std::int64_t done);
+  /// Collective; called once, before the first step. Opens the files of a run, which begins or
+  /// (`goes_on`) continues after step `done`, and finds a common zero for all ranks' timelines.
+  /// Throws Error(system), which names the file that cannot be written, on every rank.
+  void begin(std::int64_t done, bool goes_on);
 
   /// Returns the timeline for this step, or null if the step is not observed in detail. `before` is
   /// the number of steps since the observer was constructed.
@@ -46,7 +46,7 @@ class Observer {
   template <class Write>
   void toMetrics(const Write& write);
   std::string page() const { return options_.files.report + "/index.html"; }
-  void open(std::int64_t done);
+  void open(std::int64_t done, bool goes_on);
   void toTrace();
   void collect();
 

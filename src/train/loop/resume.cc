@@ -90,17 +90,16 @@ void takeValues(const Checkpoint& file, const Running& run, int updates) {
   }
 }
 
-/// Gives rank 0's position and report to all ranks.
-void shareValues(Communicator& comm, const Running& run) {
+} // namespace
+
+void shareValues(Communicator& comm, const Running& run, int root) {
   static_assert(std::is_trivially_copyable_v<Position>);
-  comm.broadcast(&run.at, &run.at, sizeof run.at, DataType::uint8, 0);
+  comm.broadcast(&run.at, &run.at, sizeof run.at, DataType::uint8, root);
   for (auto* of : {&run.report.epoch_loss, &run.report.epoch_accuracy}) {
     of->resize(static_cast<std::size_t>(run.at.epoch - 1));
-    comm.broadcast(of->data(), of->data(), of->size(), DataType::float64, 0);
+    comm.broadcast(of->data(), of->data(), of->size(), DataType::float64, root);
   }
 }
-
-} // namespace
 
 void save(Communicator& comm, const std::string& path, const Running& run) {
   const Snapshot snapshot = run.strategy.snapshot();
@@ -125,7 +124,7 @@ void restore(Communicator& comm, const std::string& path, const Running& run) {
     takeValues(file, run, snapshot.updates);
     return {};
   });
-  shareValues(comm, run);
+  shareValues(comm, run, 0);
   run.strategy.adopt(run.at);
 }
 

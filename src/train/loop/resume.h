@@ -27,4 +27,7 @@ void save(Communicator& comm, const std::string& path, const Running& run);
 /// Error(invalid_argument) if it has state of each rank (residuals) for another number of ranks.
 void restore(Communicator& comm, const std::string& path, const Running& run);
 
+/// Collective. Gives the position and report of rank `root` to all ranks.
+void shareValues(Communicator& comm, const Running& run, int root);
+
 } // namespace rondo::training

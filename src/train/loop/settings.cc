@@ -11,6 +11,7 @@
 
 #include "train/data/sampler.h"
 #include "train/layers/compute.h"
+#include "train/loop/crew.h"
 #include "train/loop/hooks.h"
 #include "train/optim/schedule.h"
 #include "train/parallel/strategy.h"
@@ -117,6 +118,7 @@ void check(const TrainOptions& options, int ranks) {
   scalingRule(optimizer.scaling);
   remainderOf(options.remainder);
   strategyFor(options, ranks);
+  checkElastic(options, ranks);
 }
 
 Data load(const TrainOptions& options) {

@@ -7,6 +7,7 @@
 
 #include "train/loop/agreement.h"
 #include "train/loop/compute_threads.h"
+#include "train/loop/crew.h"
 #include "train/loop/files.h"
 #include "train/loop/settings.h"
 #include "train/loop/stopwatch.h"
@@ -47,15 +48,20 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
   const training::Stopwatch watch;
   training::Data data;
   const training::ComputeThreads threads;
-  training::agree(comm, [&] {
-    training::check(options, comm.size());
-    // Files that are only written at the end are checked here, before any work is done.
-    if (comm.rank() == 0) training::requireFiles(options);
-    data = training::load(options);
-    return training::describe(options, data);
-  });
+  const auto prepare = [&] {
+    training::agree(comm, [&] {
+      training::check(options, comm.size());
+      // Files that are only written at the end are checked here, before any work is done.
+      if (comm.rank() == 0) training::requireFiles(options);
+      if (data.train.size() == 0) data = training::load(options);
+      return training::describe(options, data);
+    });
+  };
+  prepare();
   try {
-    TrainReport report = training::run(comm, options, data, progress);
+    TrainReport report = options.elastic.ranks.empty()
+                             ? training::run(comm, options, data, progress)
+                             : training::trainElastic(comm, options, data, progress, prepare);
     report.seconds = watch.read() / 1000;
     return report;
   } catch (const Error& error) {

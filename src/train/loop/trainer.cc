@@ -8,7 +8,7 @@
 namespace rondo::training {
 
 Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& data,
-                 Strategy& strategy, const Progress& progress)
+                 Strategy& strategy, const Progress& progress, Crew* crew)
     : comm_(comm),
       options_(options),
       data_(data),
@@ -18,20 +18,52 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
       total_steps_(totalSteps(options, data)),
       strategy_(strategy),
       straggler_(options, comm.rank()),
-      observer_(comm, options, shown(options, data)) {
+      observer_(comm, options, shown(options, data)),
+      crew_(crew) {
   times_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(total_steps_, 100'000)));
 }
 
-TrainReport Trainer::run() {
-  const Stopwatch watch;
+/// Returns whether the run continues.
+bool Trainer::begin(const Held& held) {
+  if (crew_ && rebuild(comm_, held, running())) return true;
+  if (options_.elastic.joined)
+    throw Error(ErrorCode::peer_dead, "train: the ranks that trained are gone");
   if (options_.files.resume) restore(comm_, options_.files.checkpoint, running());
-  observer_.begin(at_.total);
+  return options_.files.resume;
+}
+
+/// With fewer than MIN ranks, waits for others.
+void Trainer::awaitRanks() {
+  if (!crew_ || !crew_->tooFew() || over()) return;
+  paused_ = crew_->await();
+  if (paused_) return;
+  const std::string& file = options_.files.checkpoint;
+  if (!file.empty()) save(comm_, file, running());
+  throw Error(ErrorCode::peer_dead,
+              "train: only " + std::to_string(comm_.size()) + " of at least " +
+                  std::to_string(crew_->least()) + " ranks are there after step " +
+                  std::to_string(at_.total) + ", and too few joined in time" +
+                  (file.empty() ? "; there is no checkpoint" : "; --resume goes on from " + file));
+}
+
+TrainReport Trainer::run(const Held& held) {
+  const Stopwatch watch;
+  const bool goes_on = begin(held);
+  observer_.begin(at_.total, goes_on);
+  begun_ = true;
+  if (at_.step == epoch_steps_) { // a rank was lost after the last step of an epoch
+    TrainProgress now{};
+    endEpoch(now, 0);
+  }
+  awaitRanks();
   const std::int64_t begun = at_.total;
-  while (!over()) {
+  while (!over() && !paused_) {
     const Stopwatch since;
     const int before = at_.step;
-    for (const int epoch = at_.epoch; at_.epoch == epoch && !over();) runStep(since, before);
+    for (const int epoch = at_.epoch; at_.epoch == epoch && !over() && !paused_;)
+      runStep(since, before);
   }
+  if (paused_) return report_;
   if (times_.empty()) { // the run was resumed at its end
     report_.test_accuracy = strategy_.evaluate();
     report_.parameter_hash = strategy_.verify("train: after the last step");
@@ -89,7 +121,8 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
                                           (since.read() / 1000),
                     .total_step = at_.total,
                     .learning_rate = result.learning_rate,
-                    .times = result.times};
+                    .times = result.times,
+                    .ranks = comm_.size()};
   if (result.met) verifyIfDue(now);
   // A worker that is not in step with the others may find that the run has not completed a step
   // meanwhile.
@@ -97,6 +130,9 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
   if (further) observer_.add(now, samples(at_.total - 1, at_.total));
   if (result.met) meet(now, since.read() / 1000);
   if (progress_ && (further || result.met)) progress_(now);
+  if (!crew_) return;
+  observer_.flush(); // the next lowest rank goes on with the file
+  paused_ = result.met && !over() && crew_->mayGrow();
 }
 
 /// Called at each synchronization point, when all ranks have come to the same step.

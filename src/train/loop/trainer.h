@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "rondo/train.h"
+#include "train/loop/crew.h"
+#include "train/loop/held.h"
 #include "train/loop/observer.h"
 #include "train/loop/resume.h"
 #include "train/loop/settings.h"
@@ -22,11 +24,19 @@ class Trainer {
  public:
   /// Collective, like run(). The arguments must outlive the trainer.
   Trainer(Communicator& comm, const TrainOptions& options, const Data& data, Strategy& strategy,
-          const Progress& progress);
+          const Progress& progress, Crew* crew = nullptr);
 
-  TrainReport run();
+  /// Begins or continues the run. With a crew it begins with what ranks hold, and returns before
+  /// the end (paused()) where the crew is to grow.
+  TrainReport run(const Held& held = {});
+  bool paused() const { return paused_; }
+  /// Whether this rank has the state of the run: if so, hold() copies it, also after an error.
+  bool begun() const { return begun_; }
+  Held hold() { return training::hold(running()); }
 
  private:
+  bool begin(const Held& held);
+  void awaitRanks();
   void runStep(const Stopwatch& since, int done_before);
   void meet(TrainProgress& now, double seconds);
   void endEpoch(TrainProgress& now, double seconds);
@@ -48,6 +58,8 @@ class Trainer {
   Strategy& strategy_;
   Straggler straggler_;
   Observer observer_;
+  Crew* const crew_; ///< null: the run is not elastic
+  bool begun_ = false, paused_ = false;
   TrainReport report_;
   Position at_;
   std::vector<TrainTimes> times_;

@@ -69,6 +69,7 @@ class Ddp : public Strategy {
   double evaluate() override { return model_.evaluate(); }
   Snapshot snapshot() override;
   void adopt(const Position& at) override;
+  std::vector<TensorMemory> held() override { return model_.tensors(*optimizer_); }
   double bytesPerStep() const override;
   void tell(TrainReport& report) override;
 

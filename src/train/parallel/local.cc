@@ -43,6 +43,8 @@ class Local : public Strategy {
   double evaluate() override;
   Snapshot snapshot() override;
   void adopt(const Position& at) override;
+  std::vector<TensorMemory> held() override;
+  bool differs() const override { return true; }
   double bytesPerStep() const override;
 
  private:
@@ -160,9 +162,12 @@ void Local::exchange(StepResult& result) {
 
 void Local::average() {
   const std::span<float> values = replica_.values();
-  comm_.allReduce(values.data(), values.data(), values.size(), DataType::float32, ReduceOp::sum);
+  // Not in place, so that the values remain if the call fails. The gradients are not needed now.
+  comm_.allReduce(values.data(), gradients_.data(), values.size(), DataType::float32,
+                  ReduceOp::sum);
   const float part = 1.0F / static_cast<float>(comm_.size());
-  for (float& value : values) value *= part;
+  std::transform(gradients_.begin(), gradients_.end(), values.begin(),
+                 [part](float sum) { return sum * part; });
   replica_.network().weightsChanged();
 }
 
@@ -217,6 +222,14 @@ void Local::adopt(const Position& at) {
   losses_.clear();
   kept_->scatter();
   replica_.network().weightsChanged();
+}
+
+std::vector<TensorMemory> Local::held() {
+  std::vector<TensorMemory> all = model_.tensors(*optimizer_);
+  if (slow_.empty()) return all;
+  all.push_back({{"local.slow", {slow_.size()}}, slow_.data()});
+  all.push_back({{"local.before", {before_.size()}}, before_.data()});
+  return all;
 }
 
 double Local::bytesPerStep() const {

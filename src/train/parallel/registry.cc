@@ -49,7 +49,8 @@ const StrategyKind& strategyFor(const TrainOptions& options, int ranks) {
     if (option.isFor(kind.name) || !isRestricted(option, options)) continue;
     const std::string value(option.restricted);
     refuse("strategy " + options.strategy + " takes no " + value + (value.empty() ? "" : " ") +
-           std::string(option.name) + ", which is for: " + std::string(option.strategies));
+           std::string(option.name) + ", which is for: " + std::string(option.strategies) +
+           std::string(option.otherwise));
   }
   kind.check(options, ranks);
   return kind;

@@ -99,6 +99,14 @@ class Strategy {
   /// 0: every rank takes its part of the values and continues at this position.
   virtual void adopt(const Position& at) = 0;
 
+  /// Not collective, and allowed after a failure. Returns what this rank holds of the state, if
+  /// each rank holds all of it: the same tensors on all ranks, in the same order. A run that goes
+  /// on with other ranks gives them these values and then calls snapshot() and adopt(). Strategies
+  /// that take option "elastic" have it.
+  virtual std::vector<TensorMemory> held() { return {}; }
+  /// Whether these values differ between ranks, so that their mean is the state.
+  virtual bool differs() const { return false; }
+
   /// Bytes that all ranks together send in one step, by the formula at the head of the strategy's
   /// file. Excludes loss, stop flag, statistics of batch norms, norms and headers. Assumes
   /// collectives that send no more than the minimum.

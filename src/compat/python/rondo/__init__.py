@@ -48,11 +48,12 @@ Split(color, key)           new_group(ranks)            comm.split(color, key)
 import atexit as _atexit
 
 from rondo._errors import ArgumentError, DTypeError, Error
-from rondo._rondo import Communicator, Future, ReduceOp, _close_all, init, threads, unique_id
+from rondo._rondo import (Communicator, Future, ReduceOp, _close_all, init, join, threads,
+                          unique_id)
 from rondo._run import run
 
 __all__ = ["ArgumentError", "Communicator", "DTypeError", "Error", "Future", "ReduceOp", "init",
-           "run", "threads", "unique_id"]
+           "join", "run", "threads", "unique_id"]
 __version__ = "0.1.0"
 
 # A communicator that is never closed would leave the group only when the process has ended, and

@@ -1,0 +1,149 @@
+// Elastic training: between two changes of the ranks it is a run of the trainer, which begins with
+// what the ranks hold.
+#include "train/loop/crew.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "train/loop/agreement.h"
+#include "train/loop/stopwatch.h"
+#include "train/loop/trainer.h"
+#include "train/parallel/strategy.h"
+
+namespace rondo::training {
+
+namespace {
+
+/// "2:4"
+std::pair<int, int> limitsOf(const std::string& text) {
+  std::pair<int, int> limits{0, 0};
+  const char* end = text.data() + text.size();
+  const auto least = std::from_chars(text.data(), end, limits.first);
+  const bool colon = least.ec == std::errc() && least.ptr != end && *least.ptr == ':';
+  const auto most = colon ? std::from_chars(least.ptr + 1, end, limits.second) : least;
+  if (!colon || most.ec != std::errc() || most.ptr != end || limits.first < 1 ||
+      limits.second < limits.first)
+    throw Error(ErrorCode::invalid_argument,
+                "train: elastic is \"" + text + "\", must be MIN:MAX with 1 <= MIN <= MAX");
+  return limits;
+}
+
+/// The failure of the communicator. The ones that a strategy makes may fail a little earlier.
+std::optional<Error> failureOf(const Communicator& comm, const Error& error) {
+  using enum ErrorCode;
+  const auto lost = {peer_dead, unresponsive, aborted, transport};
+  if (std::find(lost.begin(), lost.end(), error.code()) == lost.end()) return std::nullopt;
+  constexpr std::chrono::milliseconds kHeard{1000}, kPause{2};
+  const Clock::time_point limit = Clock::now() + kHeard;
+  while (!comm.failure() && Clock::now() < limit) std::this_thread::sleep_for(kPause);
+  return comm.failure();
+}
+
+} // namespace
+
+void checkElastic(const TrainOptions& options, int ranks) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, "train: " + what);
+  };
+  if (options.elastic.ranks.empty()) {
+    if (!options.elastic.door.empty()) refuse("door needs elastic");
+    return;
+  }
+  const auto [least, most] = limitsOf(options.elastic.ranks);
+  if (ranks > most)
+    refuse("elastic is " + options.elastic.ranks + ", but there are " + std::to_string(ranks) +
+           " ranks");
+  if (options.batch < most * options.accumulate)
+    refuse("batch is " + std::to_string(options.batch) + ", must be at least " +
+           std::to_string(most * options.accumulate) + ", for MAX of elastic");
+  if (!options.stragglers.slow.empty() || options.gradients.noise_scale)
+    refuse("elastic runs take no slow and no noise_scale");
+}
+
+Crew::Crew(Communicator& comm, const TrainOptions& options)
+    : comm_(comm), wait_(options.elastic.wait), door_(options.elastic.door) {
+  std::tie(least_, most_) = limitsOf(options.elastic.ranks);
+}
+
+void Crew::open() {
+  agree(comm_, [&]() -> std::string {
+    if (comm_.rank() == 0) door_.open();
+    else door_.close();
+    return {};
+  });
+}
+
+Crew::News Crew::ask(bool late) {
+  News news{std::min(door_.waiting(), most_ - comm_.size()), late};
+  comm_.broadcast(&news, &news, sizeof news, DataType::uint8, 0);
+  newcomers_ = news.newcomers;
+  return news;
+}
+
+bool Crew::mayGrow() { return comm_.size() < most_ && ask(false).newcomers > 0; }
+
+bool Crew::await() {
+  constexpr std::chrono::milliseconds kPause{20};
+  const Stopwatch since;
+  for (;; std::this_thread::sleep_for(kPause)) {
+    const News news = ask(since.read() / 1000 >= wait_);
+    if (comm_.size() + news.newcomers >= least_) return true;
+    if (news.late != 0) return false;
+  }
+}
+
+void Crew::grow() {
+  try {
+    Communicator next =
+        comm_.rank() == 0 ? comm_.grow(newcomers_, *door_.id()) : comm_.grow(newcomers_);
+    comm_ = std::move(next);
+  } catch (const Error& error) {
+    if (comm_.failure()) shrink(error);
+  }
+}
+
+void Crew::shrink(const Error& cause) {
+  const auto failure = failureOf(comm_, cause);
+  const bool own =
+      failure && failure->code() == ErrorCode::aborted && failure->culprit() == comm_.rank();
+  if (!failure || own) throw Error(cause);
+  const int before = comm_.size();
+  Communicator next = comm_.shrink();
+  comm_ = std::move(next);
+  if (comm_.size() == before) throw Error(cause);
+}
+
+TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const Data& data,
+                         const std::function<void(const TrainProgress&)>& progress,
+                         const std::function<void()>& prepare) {
+  Crew crew(comm, options);
+  Held held;
+  for (bool first = true;; first = false) {
+    std::optional<Error> lost;
+    {
+      std::unique_ptr<Strategy> strategy;
+      std::optional<Trainer> trainer;
+      try {
+        if (!first) prepare(); // new ranks begin by it
+        strategy = strategyFor(options, comm.size()).make({comm, options, data});
+        trainer.emplace(comm, options, data, *strategy, progress, &crew);
+        crew.open();
+        TrainReport report = trainer->run(held);
+        if (!trainer->paused()) return report;
+      } catch (const Error& error) {
+        lost = error;
+      }
+      if (trainer && trainer->begun()) held = trainer->hold();
+    }
+    if (lost) crew.shrink(*lost);
+    else crew.grow();
+  }
+}
+
+} // namespace rondo::training

@@ -1,0 +1,55 @@
+// The ranks of an elastic run: how they become fewer and more.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "rondo/train.h"
+#include "train/data/dataset.h"
+#include "train/loop/door.h"
+
+namespace rondo::training {
+
+/// Throws Error(invalid_argument) for TrainOptions::elastic that contradicts itself or the number
+/// of ranks.
+void checkElastic(const TrainOptions& options, int ranks);
+
+/// All functions are collective. The communicator is replaced by each change.
+class Crew {
+ public:
+  Crew(Communicator& comm, const TrainOptions& options);
+
+  /// From now on new ranks can wait at the door.
+  void open();
+  bool tooFew() const { return comm_.size() < least_; }
+  int least() const { return least_; }
+  /// Whether ranks wait at the door that may join. Call it after a step.
+  bool mayGrow();
+  /// Waits until enough ranks are at the door for MIN; false: they did not come in time.
+  bool await();
+  /// Lets the ranks in that mayGrow() or await() has seen. If one of them dies, the others go on
+  /// without.
+  void grow();
+  /// Goes on without the ranks that are lost. Throws `cause` if none is, and the errors of
+  /// Communicator::shrink().
+  void shrink(const Error& cause);
+
+ private:
+  struct News {
+    std::int32_t newcomers = 0, late = 0;
+  };
+  News ask(bool late);
+
+  Communicator& comm_;
+  int least_ = 0, most_ = 0;
+  const double wait_;
+  Door door_;
+  int newcomers_ = 0;
+};
+
+/// As train() for options that are checked and data that are loaded. Collective.
+TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const Data& data,
+                         const std::function<void(const TrainProgress&)>& progress,
+                         const std::function<void()>& prepare);
+
+} // namespace rondo::training
