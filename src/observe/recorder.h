@@ -40,6 +40,13 @@ struct Shape {
   static bool unpack(std::uint64_t packed, Shape& shape);
 };
 
+/// What is recorded of all calls of a shape.
+struct CallFacts {
+  std::uint64_t packed = 0; ///< see Shape
+  std::uint64_t count = 0;  ///< of v-forms: 0 if it differs between ranks
+  std::uint64_t bytes = 0;  ///< what the call adds to the total of its collective
+};
+
 /// A call's place in the record. It must not outlive the recorder.
 class Ticket {
  public:
@@ -69,25 +76,29 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// A call begins. `packed`, `count`: of its shape. `sequence`: number of a collective, or of a
-  /// message to a peer.
-  Ticket begin(std::uint64_t packed, std::uint64_t count, std::uint64_t sequence, bool collective) {
+  /// A call begins. `sequence`: number of a collective, or of a message to a peer.
+  Ticket begin(const CallFacts& call, std::uint64_t sequence, bool collective) {
     Ticket ticket;
-    if (!head_) return ticket;
+    BlockHead* const head = head_;
+    if (!head) return ticket;
     const std::uint64_t number = ++number_;
     if ((number & mask_) == 0) grow();
     Record& record = records_[number & mask_];
     latest_ = base::ticks() | 1;
-    put(head_->claimed, number);
+    put(head->claimed, number);
     // A reader that sees a part of the new record also sees that the old one was given up.
     std::atomic_thread_fence(std::memory_order_release);
     put(record.sequence, sequence);
     put(record.entered, latest_);
     put(record.ended, 0);
-    put(record.what, packed);
-    put(record.count, count);
+    put(record.what, call.packed);
+    put(record.count, call.count);
     std::atomic_ref(record.number).store(number, std::memory_order_release);
-    if (collective) put(head_->entered, sequence);
+    if (collective) put(head->entered, sequence);
+    // No other thread of this process reads these, and 64 bits are stored at once.
+    const std::uint64_t kind = call.packed & 0xff;
+    ++head->calls[kind];
+    head->bytes[kind] += call.bytes;
     ticket.recorder_ = this;
     ticket.number_ = number;
     return ticket;
