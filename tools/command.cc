@@ -57,7 +57,7 @@ int runCommand(int argc, const char* const* argv) {
   for (const auto& [word, add] : std::initializer_list<std::pair<const char*, Add>> {
          {"bench", addBench}, {"run", addRun}, {"plan", addPlan}, {"simulate", addSimulate},
              {"tune", addTune}, {"topo", addTopo}, {"doctor", addDoctor}, {"dump", addDump},
-             {"report", addReport},
+             {"report", addReport}, {"watch", addWatch},
 #if RONDO_HAVE_TRAINER
              {"train", addTrain},
 #endif

@@ -42,6 +42,7 @@ Action addTune(CLI::App& app, const std::vector<std::string>& arguments);
 Action addTopo(CLI::App& app, const std::vector<std::string>& arguments);
 Action addDump(CLI::App& app, const std::vector<std::string>& arguments);
 Action addReport(CLI::App& app, const std::vector<std::string>& arguments);
+Action addWatch(CLI::App& app, const std::vector<std::string>& arguments);
 Action addDoctor(CLI::App& app, const std::vector<std::string>& arguments);
 Action addTrain(CLI::App& app, const std::vector<std::string>& arguments);
 Action addHelp(CLI::App& app, const std::vector<std::string>& arguments);

@@ -1,7 +1,5 @@
 // `rondo dump`: reads the last calls of running processes, from outside.
-#include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,19 +7,20 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "observe/dump.h"
 #include "rondo/error.h"
 #include "tools/command.h"
 #include "tools/descriptor.h"
+#include "tools/dump_processes.h"
 
 namespace rondo::tools {
 
@@ -30,114 +29,69 @@ namespace {
 struct DumpConfig {
   std::vector<std::string> processes;
   std::string folder = ".";
+  double interval = 0;
+  std::uint64_t last = ~std::uint64_t{0};
+  bool all() const { return processes == std::vector<std::string>{"all"}; }
 };
-
-/// The names in a folder; errno tells why there are none.
-std::vector<std::string> namesIn(const std::string& folder) {
-  std::vector<std::string> names;
-  errno = 0;
-  DIR* const open = ::opendir(folder.c_str());
-  if (!open) return names;
-  while (const dirent* entry = ::readdir(open))
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  ::closedir(open);
-  return names;
-}
-
-/// The process's state as in /proc/PID/stat: 'R', 'S', 'T', ...
-char stateOf(const std::string& process) {
-  std::ifstream file(process + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(')');
-  return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
-}
 
 std::string hostName() {
   std::array<char, 64> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
 }
 
-enum class Found { record, no_record, unreadable };
-
-/// Writes the process's record into `folder`, and prints the file's name.
-Found dumpOne(const std::string& pid, const std::string& folder) {
-  const std::string process = "/proc/" + pid;
-  const auto descriptors = namesIn(process + "/fd");
-  if (descriptors.empty()) return errno != 0 ? Found::unreadable : Found::no_record;
-  const std::string path = folder + "/rondo-" + hostName() + "-" + pid + "-request.jsonl";
+/// Writes the process's record into the folder, and prints the file's name.
+FoundRecord::Why dumpOne(const std::string& pid, const DumpConfig& config) {
+  const FoundRecord found = findRecord(pid);
+  if (!found.memory) return found.why;
+  const std::string path = config.folder + "/rondo-" + hostName() + "-" + pid + "-request.jsonl";
   const std::string part = path + ".part";
-  for (const std::string& number : descriptors) {
-    const std::string name = process + "/fd/" + number;
-    std::array<char, 64> link{};
-    if (::readlink(name.c_str(), link.data(), link.size() - 1) < 0 ||
-        !std::string(link.data()).starts_with("/memfd:rondo"))
-      continue;
-    const Descriptor memory(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!memory) continue;
-    Descriptor file(
-        ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    int error = file ? 0 : errno;
-    const char state = stateOf(process);
-    if (error == 0) error = observe::writeDump(memory.get(), file.get(), "request", state);
-    if (error == 0 && ::rename(part.c_str(), path.c_str()) != 0) error = errno;
-    if (error != 0) ::unlink(part.c_str());
-    if (error == EPROTO) continue; // another memory file of Rondo, or of another version
-    if (error != 0)
-      throw Error(ErrorCode::system, "cannot write " + path + ": " + std::strerror(error));
-    std::printf("process %s%s: %s\n", pid.c_str(), state == 'T' ? " (stopped)" : "", path.c_str());
-    return Found::record;
+  const Descriptor file(
+      ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  int error = file ? 0 : errno;
+  const char state = stateOf(pid);
+  if (error == 0)
+    error = observe::writeDump(found.memory.get(), file.get(), "request", state, config.last);
+  if (error == 0 && ::rename(part.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(part.c_str());
+    throw Error(ErrorCode::system, "cannot write " + path + ": " + std::strerror(error));
   }
-  return Found::no_record;
+  std::printf("process %s%s: %s\n", pid.c_str(), state == 'T' ? " (stopped)" : "", path.c_str());
+  return found.why;
 }
 
-/// The running processes of this user, except this one.
-std::vector<std::string> ownProcesses() {
-  std::vector<std::string> own;
-  for (const std::string& name : namesIn("/proc")) {
-    struct stat info {};
-    if (name.find_first_not_of("0123456789") == std::string::npos &&
-        name != std::to_string(::getpid()) && ::stat(("/proc/" + name).c_str(), &info) == 0 &&
-        info.st_uid == ::geteuid())
-      own.push_back(name);
-  }
-  if (own.empty()) throw Error(ErrorCode::system, "cannot see any process: is /proc mounted here?");
-  return own;
-}
-
-int dumpAll(const std::string& folder) {
-  int found = 0;
-  for (const std::string& pid : ownProcesses()) found += dumpOne(pid, folder) == Found::record;
-  if (found > 0) return kSuccess;
+int noneFound() {
   std::fprintf(stderr, "rondo: no process of this user has a record of calls\n");
   return kFailure;
 }
 
-/// Why there was no dump.
-std::string reason(const std::string& pid, Found found) {
-  const auto number = static_cast<pid_t>(std::strtol(pid.c_str(), nullptr, 10));
-  if (::kill(number, 0) != 0 && errno == ESRCH) return "there is no process " + pid;
-  if (found == Found::unreadable)
-    return "process " + pid +
-           " cannot be inspected: it belongs to another user, or changed its user; run this "
-           "command as that user or as root";
-  return "process " + pid +
-         " has no record of calls: it has made no communicator of this version "
-         "of Rondo";
+int dumpAll(const DumpConfig& config) {
+  int found = 0;
+  for (const std::string& pid : ownProcesses())
+    found += dumpOne(pid, config) == FoundRecord::Why::found;
+  return found > 0 ? kSuccess : noneFound();
 }
 
 int dumpThese(const DumpConfig& config) {
   int status = kSuccess;
   for (const std::string& pid : config.processes) {
-    if (pid.empty() || pid.size() > 9 || pid.find_first_not_of("0123456789") != std::string::npos ||
-        pid.starts_with('0'))
-      throw Error(ErrorCode::invalid_argument,
-                  "'" + pid + "' is not a process id; write numbers, or the word all");
-    const Found found = dumpOne(pid, config.folder);
-    if (found == Found::record) continue;
-    std::fprintf(stderr, "rondo: %s\n", reason(pid, found).c_str());
+    const FoundRecord::Why why = dumpOne(pid, config);
+    if (why == FoundRecord::Why::found) continue;
+    std::fprintf(stderr, "rondo: %s\n", reasonOf(pid, why).c_str());
     status = kFailure;
   }
   return status;
+}
+
+/// Writes dumps to standard output, one after the other; with an interval, until its reader ends.
+int dumpToOutput(const DumpConfig& config) {
+  WatchedProcesses processes(config.all() ? std::vector<std::string>{} : config.processes);
+  const int found = processes.write(STDOUT_FILENO, config.last);
+  if (config.interval == 0) return found > 0 ? kSuccess : noneFound();
+  while (true) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(config.interval));
+    processes.write(STDOUT_FILENO, config.last);
+  }
 }
 
 } // namespace
@@ -146,7 +100,13 @@ Action addDump(CLI::App& parent, const std::vector<std::string>&) {
   auto config = std::make_shared<DumpConfig>();
   CLI::App* app = parent.add_subcommand("dump", "Write down the last calls of running processes");
   app->add_option("process", config->processes, "Process ids, or the word all")->required();
-  app->add_option("-o,--output", config->folder, "Folder for the files")->capture_default_str();
+  app->add_option("-o,--output", config->folder, "Folder for the files; -: standard output")
+      ->capture_default_str();
+  app->add_option("--interval", config->interval,
+                  "With -o -: dump every so many seconds, also processes that start later")
+      ->check(CLI::Range(0.01, 3600.0));
+  app->add_option("--last", config->last,
+                  "Of each communicator, only so many of the last calls, and those in flight");
   app->footer(
       "Every process with Rondo keeps its last calls in memory. This command reads them from\n"
       "outside: the process takes no part in it, and may be stopped or hang. It must belong to "
@@ -158,11 +118,15 @@ Action addDump(CLI::App& parent, const std::vector<std::string>&) {
       "  rondo dump all -o dumps && rondo report dumps\n"
       "  rondo dump 4711 4712\n");
   return [config] {
+    if (!config->all())
+      std::for_each(config->processes.begin(), config->processes.end(), checkProcessId);
+    if (config->folder == "-") return dumpToOutput(*config);
+    if (config->interval != 0)
+      throw Error(ErrorCode::invalid_argument, "--interval needs -o -: dumps to standard output");
     if (::mkdir(config->folder.c_str(), 0700) != 0 && errno != EEXIST)
       throw Error(ErrorCode::system,
                   "cannot make the folder " + config->folder + ": " + std::strerror(errno));
-    if (config->processes == std::vector<std::string>{"all"}) return dumpAll(config->folder);
-    return dumpThese(*config);
+    return config->all() ? dumpAll(*config) : dumpThese(*config);
   };
 }
 

@@ -1,7 +1,5 @@
 // `rondo report`: shows what the dumps of all ranks say together.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +10,8 @@
 #include "tools/command.h"
 #include "tools/report_judge.h"
 #include "tools/report_read.h"
+#include "tools/report_text.h"
+#include "tools/report_torch.h"
 #include "tools/report_trace.h"
 
 namespace rondo::tools {
@@ -19,46 +19,12 @@ namespace rondo::tools {
 namespace {
 
 struct ReportConfig {
-  std::string folder, job, output;
+  std::string folder, job, output, torch;
   bool json = false, trace = false;
 };
 
-std::string secondsText(std::int64_t nanoseconds) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(nanoseconds) * 1e-9);
-  return text;
-}
-
-/// "in AllReduce #412 (sum of 1000 float) by ring for 5.2 s, lane 0 step 1, waiting ...".
-std::string stateText(const RecordedRank& rank) {
-  if (!rank.open)
-    return "closed the communicator after collective #" + std::to_string(rank.entered);
-  if (const RecordedCall* call = inFlight(rank)) {
-    std::string text = "in " + call->text();
-    if (!call->algorithm.empty()) text += " by " + call->algorithm;
-    text += " for " + secondsText((call->ended != 0 ? call->ended : rank.time) - call->created);
-    for (const RecordedWait& wait : rank.waits)
-      if (wait.number == call->number && !wait.text.empty()) text += ", " + wait.text;
-    return text;
-  }
-  if (rank.calls.empty()) return "in no call; it has made none";
-  const auto last = std::find_if(rank.calls.rbegin(), rank.calls.rend(),
-                                 [](const RecordedCall& call) { return call.ended != 0; });
-  if (last == rank.calls.rend())
-    return "waits in no call; it has posted " + rank.calls.back().text();
-  return "in no call; the last one, " + last->text() + ", ended " +
-         secondsText(rank.time - last->ended) + " ago";
-}
-
-/// Prints a line to read. What files of others contain must not steer a terminal.
-void printLine(std::FILE* to, std::string line) {
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(line[i]);
-    const bool after_c2 = i > 0 && line[i - 1] == '\xc2';
-    if (byte < 0x20 || byte == 0x7f) line[i] = '?';
-    else if (after_c2 && byte >= 0x80 && byte < 0xa0) line[i - 1] = line[i] = '?';
-  }
-  std::fprintf(to, "%s\n", line.c_str());
+void printLine(std::FILE* to, const std::string& line) {
+  std::fprintf(to, "%s\n", printable(line).c_str());
 }
 void printLine(const std::string& line) { printLine(stdout, line); }
 
@@ -158,6 +124,12 @@ int report(const ReportConfig& config) {
                 "no dump of " + (config.job.empty() ? "a job" : "job " + config.job) + " in " +
                     config.folder + ": make them by `rondo dump`, or with RONDO_DUMP");
   }
+  if (!config.torch.empty()) {
+    const int ranks = writeTorch(dumps, config.torch);
+    printLine(std::to_string(ranks) + " files; to read them: torchfrtrace " + config.torch +
+              " --prefix rondo_trace_");
+    return kSuccess;
+  }
   config.json ? printJson(dumps) : printText(dumps);
   for (const auto& [id, ranks] : dumps.communicators)
     if (!judge(dumps, id).empty()) return kFailure;
@@ -178,13 +150,16 @@ Action addReport(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("-o,--output", config->output, "The merged trace. Default: FOLDER/trace.json")
       ->needs(trace);
   app->add_option("--job", config->job, "The job to report on. Default: the one of most ranks");
+  app->add_option("--torch", config->torch,
+                  "Write the dumps into this folder for PyTorch's analyser, and print no report");
   app->footer(
       "Prints for each communicator which rank is in which call, and names the culprit: a rank\n"
       "for which others wait, because it never entered their call, left, is stopped, has no\n"
       "dump, or makes a different call. Dumps come from `rondo dump`, or from the ranks\n"
       "themselves if RONDO_DUMP names a folder. A file that is broken or of another job is\n"
       "refused by name. The newest dump of each rank counts. Times are wrong by as much as the\n"
-      "machines' clocks differ.\n"
+      "machines' clocks differ. JSON dumps of PyTorch's flight recorder, whose names end with the\n"
+      "rank, are read too.\n"
       "With --trace it merges traces instead, for ui.perfetto.dev, and says how well the ranks'\n"
       "clocks agree, and what is missing.\n"
       "Exit status: 0: no rank waits for long, or the trace is whole; 1: something is wrong.\n\n"

@@ -1,34 +1,30 @@
 // Compares the ranks' calls, and follows who waits for whom.
 //
 // A rank is a culprit only if others wait for it and it waits for no rank itself. A call waits once
-// nothing has moved in it for a second: a slow call is no fault, and the dumps of different ranks
-// are not made at the same instant. After a failure of the communicator every call waits; if the
-// ranks know who ended it, no other rank is blamed.
+// nothing has moved in it for a second (the watch: longer): a slow call is no fault, and the dumps
+// of different ranks are not made at the same instant. After a failure of the communicator every
+// call waits; if the ranks know who ended it, no other rank is blamed.
 #include "tools/report_judge.h"
 
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <utility>
+
+#include "tools/report_straggler.h"
 
 namespace rondo::tools {
 
 namespace {
 
-constexpr std::int64_t kPatience = 1'000'000'000;
-
-using Ranks = std::map<int, RecordedRank>;
-
-bool stands(const RecordedRank& rank, const RecordedCall& call) {
-  return std::any_of(rank.waits.begin(), rank.waits.end(), [&](const RecordedWait& wait) {
-    return wait.number == call.number && wait.idle >= kPatience;
-  });
-}
+using Ranks = RecordedRanks;
 
 class Judge {
  public:
-  Judge(const Dumps& dumps, const std::string& communicator)
+  Judge(const Dumps& dumps, const std::string& communicator, const JudgeRules& rules)
       : dumps_(dumps),
         communicator_(communicator),
+        rules_(rules),
         ranks_(dumps.communicators.at(communicator)),
         size_(ranks_.begin()->second.size) {
     for (const auto& [number, rank] : ranks_) {
@@ -36,13 +32,14 @@ class Judge {
     }
     for (const auto& [number, rank] : ranks_) {
       const RecordedCall* call = inFlight(rank);
-      if (!call) continue;
+      if (!call || rank.ended) continue;
       if (failure_ || stands(rank, *call)) waiting_[number] = call;
     }
   }
 
   std::vector<Finding> run() {
     findDifference();
+    if (found_.empty() && !failure_) nameDead();
     if (found_.empty()) {
       for (const auto& [rank, call] : waiting_)
         call->p2p ? followMessage(rank, *call) : followCollective(rank, *call);
@@ -53,10 +50,17 @@ class Judge {
     const bool unknown = found_.empty();
     if (failure_) addFailure();
     if (unknown && !hasCulprit() && !waiting_.empty()) nameStuck();
+    if (found_.empty())
+      if (auto straggler = findStraggler(ranks_, size_)) found_.push_back(std::move(*straggler));
     return std::move(found_);
   }
 
  private:
+  bool stands(const RecordedRank& rank, const RecordedCall& call) const {
+    return std::any_of(rank.waits.begin(), rank.waits.end(), [&](const RecordedWait& wait) {
+      return wait.number == call.number && wait.idle >= rules_.patience;
+    });
+  }
   const RecordedRank* of(int rank) const {
     const auto found = ranks_.find(rank);
     return found == ranks_.end() ? nullptr : &found->second;
@@ -119,6 +123,18 @@ class Judge {
                           odd.call->difference(*right.call)});
   }
 
+  /// Ranks whose process has ended before they closed the communicator. If all have, the job was
+  /// ended.
+  void nameDead() {
+    const auto lives = [](const auto& one) { return one.second.open && !one.second.ended; };
+    if (std::none_of(ranks_.begin(), ranks_.end(), lives)) return;
+    for (const auto& [number, rank] : ranks_)
+      if (rank.open && rank.ended)
+        found_.push_back({"died", number,
+                          "rank " + std::to_string(number) + " died: its process, " + rank.process +
+                              ", has ended"});
+  }
+
   void followCollective(int waiter, const RecordedCall& call) {
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == waiter) continue;
@@ -167,7 +183,7 @@ class Judge {
   }
 
   bool early(const RecordedRank& other, const RecordedCall& call) const {
-    return !failure_ && other.open && other.time - call.created < kPatience;
+    return !failure_ && other.open && other.time - call.created < rules_.patience;
   }
   void tooEarly(int rank) {
     found_.push_back({"too_early", -1,
@@ -215,6 +231,7 @@ class Judge {
   /// Ranks without a dump are the cause only if no rank with one is.
   void nameMissing() {
     if (hasCulprit() || certain() || absent_.empty()) return;
+    const bool present = rules_.all_present;
     std::vector<int> missing;
     std::set<int> all;
     for (const auto& [rank, waiters] : absent_) {
@@ -222,12 +239,12 @@ class Judge {
       all.insert(waiters.begin(), waiters.end());
     }
     const bool one = missing.size() == 1;
-    found_.push_back({"missing", one ? missing[0] : -1,
-                      ranksText(missing) +
-                          (one ? " has no dump here (it has died, or its dump was not made), and "
-                               : " have no dump here (they have died, or their dumps were not "
-                                 "made), and ") +
-                          ranksText({all.begin(), all.end()}) +
+    const char* const why =
+        !present ? (one ? " is on another host, and " : " are on other hosts, and ")
+        : one    ? " has no dump here (it has died, or its dump was not made), and "
+                 : " have no dump here (they have died, or their dumps were not made), and ";
+    found_.push_back({"missing", one && present ? missing[0] : -1,
+                      ranksText(missing) + why + ranksText({all.begin(), all.end()}) +
                           (all.size() == 1 ? " waits" : " wait")});
   }
 
@@ -260,6 +277,7 @@ class Judge {
 
   const Dumps& dumps_;
   const std::string communicator_;
+  const JudgeRules rules_;
   const Ranks& ranks_;
   const int size_;
   const RecordedFailure* failure_ = nullptr;
@@ -301,8 +319,9 @@ std::string ranksText(const std::vector<int>& ranks) {
   return text;
 }
 
-std::vector<Finding> judge(const Dumps& dumps, const std::string& communicator) {
-  return Judge(dumps, communicator).run();
+std::vector<Finding> judge(const Dumps& dumps, const std::string& communicator,
+                           const JudgeRules& rules) {
+  return Judge(dumps, communicator, rules).run();
 }
 
 } // namespace rondo::tools

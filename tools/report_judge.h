@@ -1,6 +1,7 @@
 // Finds what is wrong in the ranks' last calls.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,14 +10,20 @@
 namespace rondo::tools {
 
 struct Finding {
-  std::string kind; ///< differs, stopped, left, never_entered, never_sent, never_received, missing,
-                    ///< failure; without a culprit: elsewhere, stuck, too_early
+  std::string kind; ///< differs, died, stopped, left, never_entered, never_sent, never_received,
+                    ///< missing, failure, straggler; without a culprit: elsewhere, stuck, too_early
   int culprit = -1; ///< rank; -1: this finding names none
   std::string text;
 };
 
+struct JudgeRules {
+  std::int64_t patience = 1'000'000'000; ///< nanoseconds without progress until a call waits
+  bool all_present = true;               ///< a rank without a dump has died, or was forgotten
+};
+
 /// What is wrong in one communicator: the causes first. Empty if no rank waits for long.
-std::vector<Finding> judge(const Dumps& dumps, const std::string& communicator);
+std::vector<Finding> judge(const Dumps& dumps, const std::string& communicator,
+                           const JudgeRules& rules = {});
 
 /// The rank's first collective in flight, or else its first Send or Recv in flight that a thread
 /// waits for (a program may post others long before); null if there is none.

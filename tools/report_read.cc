@@ -1,14 +1,20 @@
 // Parses the files of a folder, and keeps the newest dump of each rank.
 #include "tools/report_read.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "rondo/error.h"
+#include "tools/report_torch.h"
 
 namespace rondo::tools {
 
@@ -20,11 +26,6 @@ constexpr int kVersion = 1;
 constexpr std::uintmax_t kLargestFile = 1 << 30;
 constexpr std::size_t kLongestLine = 64 * 1024;
 constexpr std::int64_t kMostRanks = 1 << 20, kMost = std::int64_t{1} << 62;
-
-struct OneDump {
-  std::string file;
-  std::vector<RecordedRank> ranks;
-};
 
 template <class T>
 std::optional<T> maybe(const json& line, const char* key) {
@@ -87,60 +88,61 @@ RecordedRank rankOf(const json& line) {
   for (const json& wait : line.at("waits"))
     rank.waits.push_back({counter(wait, "record_id"), rankIn(wait, "peer"),
                           natural(wait, "idle_ns"), wait.at("text").get<std::string>()});
+  if (const auto totals = line.find("totals"); totals != line.end())
+    for (const json& total : *totals)
+      rank.totals[total.at("collective").get<std::string>()] = {counter(total, "calls"),
+                                                                counter(total, "bytes")};
   return rank;
 }
 
-/// Throws std::exception that says why the file is refused.
-OneDump readDump(const std::filesystem::path& path) {
+/// Reads the dumps in a file. Throws std::exception that says why it is refused.
+std::vector<ProcessDump> readFile(const std::filesystem::path& path) {
   if (std::filesystem::file_size(path) > kLargestFile) throw std::runtime_error("too large");
   std::ifstream file(path);
-  OneDump dump{path.filename().string(), {}};
-  std::string text, process;
-  bool stopped = false, ended = false;
-  std::int64_t time = 0;
-  std::uint64_t lines = 0;
-  for (; std::getline(file, text); ++lines) {
-    if (text.size() > kLongestLine)
-      throw std::runtime_error("line " + std::to_string(lines + 1) + " is longer than 64 KiB");
-    const json line = json::parse(text, nullptr, false);
-    if (lines == 0) {
-      if (!line.is_object() || !line.contains("rondo_dump")) throw std::runtime_error("no dump");
-      if (const auto& version = line["rondo_dump"]; version != kVersion)
-        throw std::runtime_error("a dump of version " + version.dump() + "; this command reads " +
-                                 std::to_string(kVersion));
-      process = line.at("host").get<std::string>() + ":" + line.at("pid").dump();
-      stopped = line.at("state") == "T" || line.at("state") == "t";
-      time = natural(line, "time_ns");
-      continue;
-    }
-    if (ended || line.is_discarded() || !line.is_object())
-      throw std::runtime_error("truncated or damaged in line " + std::to_string(lines + 1));
-    if (line.contains("end")) {
-      ended = line.at("lines") == lines + 1;
-    } else if (line.contains("communicator")) {
-      RecordedRank& rank = dump.ranks.emplace_back(rankOf(line));
-      rank.process = process;
-      rank.stopped = stopped;
-      rank.time = time;
-    } else if (!dump.ranks.empty()) {
-      RecordedRank& rank = dump.ranks.back();
-      rank.calls.push_back(callOf(line, rank.failure.has_value()));
-    }
-  }
-  if (lines == 0) throw std::runtime_error("empty");
-  if (!ended) throw std::runtime_error("truncated: its end is missing");
-  return dump;
+  std::vector<ProcessDump> dumps;
+  do dumps.push_back(readDump(file, path.filename().string()));
+  while (file.peek() != std::ifstream::traits_type::eof());
+  return dumps;
+}
+
+/// A file of PyTorch's flight recorder. Its name ends with the rank.
+std::vector<ProcessDump> readTorchFile(const std::filesystem::path& path) {
+  const std::string stem = path.stem().string();
+  const std::size_t number = stem.find_last_not_of("0123456789") + 1;
+  std::ifstream file(path, std::ios::binary);
+  if (file.peek() == 0x80)
+    throw std::runtime_error(
+        "a pickle of PyTorch's flight recorder; convert it by: python3 -c 'import json, pickle, "
+        "sys; "
+        "json.dump(pickle.load(open(sys.argv[1], \"rb\")), open(sys.argv[1] + \".json\", "
+        "\"w\"))' " +
+        path.filename().string());
+  if (number == stem.size() || stem.size() - number > 6)
+    throw std::runtime_error("no dump; one of PyTorch would have a name that ends with its rank");
+  if (std::filesystem::file_size(path) > kLargestFile) throw std::runtime_error("too large");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  struct stat info {};
+  ::stat(path.c_str(), &info);
+  return {readTorch(text, path.filename().string(), std::stoi(stem.substr(number)),
+                    std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec)};
+}
+
+/// Whether a report reads this file: dumps, and what looks like one of PyTorch's.
+bool isDump(const std::filesystem::path& path) {
+  const std::string end = path.extension().string(), name = path.filename().string();
+  return end == ".jsonl" || end == ".json" ||
+         (end.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0);
 }
 
 /// The job of the most ranks; of several the one with the newest dump.
-std::string largestJob(const std::vector<OneDump>& dumps) {
+std::string largestJob(const std::vector<ProcessDump>& dumps) {
   struct Size {
     std::size_t ranks = 0;
     std::int64_t newest = 0;
     auto operator<=>(const Size&) const = default;
   };
   std::map<std::string, Size> jobs;
-  for (const OneDump& dump : dumps)
+  for (const ProcessDump& dump : dumps)
     for (const RecordedRank& rank : dump.ranks) {
       ++jobs[rank.job].ranks;
       jobs[rank.job].newest = std::max(jobs[rank.job].newest, rank.time);
@@ -187,28 +189,52 @@ std::string RecordedCall::difference(const RecordedCall& other) const {
   return all;
 }
 
-Dumps readDumps(const std::string& folder, const std::string& job) {
-  Dumps all;
-  std::vector<OneDump> dumps;
-  std::error_code error;
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (entry.path().extension() == ".jsonl") paths.push_back(entry.path());
-  if (error)
-    throw Error(ErrorCode::invalid_argument,
-                "cannot read the folder " + folder + ": " + error.message());
-  std::sort(paths.begin(), paths.end());
-  for (const auto& path : paths) {
-    try {
-      dumps.push_back(readDump(path));
-    } catch (const nlohmann::json::exception&) {
-      all.refused.push_back({path.filename().string(), "damaged: a field is missing or wrong"});
-    } catch (const std::exception& why) {
-      all.refused.push_back({path.filename().string(), why.what()});
+ProcessDump readDump(std::istream& stream, const std::string& file) {
+  ProcessDump dump{file, {}};
+  std::string text, process;
+  char state = '?';
+  std::int64_t time = 0;
+  std::uint64_t lines = 0;
+  bool ended = false;
+  for (; !ended && std::getline(stream, text); ++lines) {
+    if (text.size() > kLongestLine)
+      throw std::runtime_error("line " + std::to_string(lines + 1) + " is longer than 64 KiB");
+    const json line = json::parse(text, nullptr, false);
+    if (lines == 0) {
+      if (!line.is_object() || !line.contains("rondo_dump")) throw std::runtime_error("no dump");
+      if (const auto& version = line["rondo_dump"]; version != kVersion)
+        throw std::runtime_error("a dump of version " + version.dump() + "; this command reads " +
+                                 std::to_string(kVersion));
+      process = line.at("host").get<std::string>() + ":" + line.at("pid").dump();
+      state = (line.at("state").get<std::string>() + "?")[0];
+      time = natural(line, "time_ns");
+      continue;
+    }
+    if (line.is_discarded() || !line.is_object())
+      throw std::runtime_error("truncated or damaged in line " + std::to_string(lines + 1));
+    if (line.contains("end")) {
+      ended = line.at("lines") == lines + 1;
+      if (!ended) throw std::runtime_error("damaged: lines are missing");
+    } else if (line.contains("communicator")) {
+      RecordedRank& rank = dump.ranks.emplace_back(rankOf(line));
+      rank.process = process;
+      rank.stopped = state == 'T' || state == 't';
+      rank.ended = state == 'X';
+      rank.time = time;
+    } else if (!dump.ranks.empty()) {
+      RecordedRank& rank = dump.ranks.back();
+      rank.calls.push_back(callOf(line, rank.failure.has_value()));
     }
   }
+  if (lines == 0) throw std::runtime_error("empty");
+  if (!ended) throw std::runtime_error("truncated: its end is missing");
+  return dump;
+}
+
+Dumps dumpsOf(std::vector<ProcessDump> dumps, const std::string& job) {
+  Dumps all;
   all.job = job.empty() ? largestJob(dumps) : job;
-  for (OneDump& dump : dumps) {
+  for (ProcessDump& dump : dumps) {
     bool ours = false;
     for (RecordedRank& rank : dump.ranks) {
       if (rank.job != all.job) continue;
@@ -225,6 +251,32 @@ Dumps readDumps(const std::string& folder, const std::string& job) {
                           : "of another job, " + dump.ranks[0].job + "; --job chooses"});
   }
   return all;
+}
+
+Dumps readDumps(const std::string& folder, const std::string& job) {
+  std::vector<Refused> refused;
+  std::vector<ProcessDump> dumps;
+  std::error_code error;
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.is_regular_file(error) && isDump(entry.path())) paths.push_back(entry.path());
+  if (error)
+    throw Error(ErrorCode::invalid_argument,
+                "cannot read the folder " + folder + ": " + error.message());
+  std::sort(paths.begin(), paths.end());
+  for (const auto& path : paths) {
+    try {
+      for (ProcessDump& dump : path.extension() == ".jsonl" ? readFile(path) : readTorchFile(path))
+        dumps.push_back(std::move(dump));
+    } catch (const nlohmann::json::exception&) {
+      refused.push_back({path.filename().string(), "damaged: a field is missing or wrong"});
+    } catch (const std::exception& why) {
+      refused.push_back({path.filename().string(), why.what()});
+    }
+  }
+  Dumps joined = dumpsOf(std::move(dumps), job);
+  joined.refused.insert(joined.refused.begin(), refused.begin(), refused.end());
+  return joined;
 }
 
 } // namespace rondo::tools

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,6 +34,11 @@ struct RecordedWait {
   std::string text;
 };
 
+/// What all calls of one collective amount to.
+struct RecordedTotal {
+  std::uint64_t calls = 0, bytes = 0;
+};
+
 struct RecordedFailure {
   std::string code, text;
   int culprit = -1;
@@ -46,11 +52,14 @@ struct RecordedRank {
   std::uint64_t entered = 0; ///< number of its last collective
   std::optional<RecordedFailure> failure;
   std::vector<RecordedWait> waits;
-  std::vector<RecordedCall> calls; ///< in order
-  std::string process;             ///< "host:pid"
-  bool stopped = false;
-  std::int64_t time = 0; ///< of the dump
+  std::vector<RecordedCall> calls;             ///< in order
+  std::map<std::string, RecordedTotal> totals; ///< by the collective's name
+  std::string process;                         ///< "host:pid"
+  bool stopped = false, ended = false;         ///< the process
+  std::int64_t time = 0;                       ///< of the dump
 };
+
+using RecordedRanks = std::map<int, RecordedRank>; ///< by rank
 
 struct Refused {
   std::string file, why;
@@ -60,13 +69,26 @@ struct Refused {
 struct Dumps {
   std::string job;
   int files = 0;
-  std::map<std::string, std::map<int, RecordedRank>> communicators;
+  std::map<std::string, RecordedRanks> communicators;
   std::vector<Refused> refused;
 };
 
-/// Reads the files *.jsonl of a folder. `job`: whose dumps to take; empty: the one with the most
-/// ranks. Files that are broken or of other jobs are refused. Throws Error(invalid_argument) if the
-/// folder cannot be read.
+/// The ranks of one process.
+struct ProcessDump {
+  std::string file;
+  std::vector<RecordedRank> ranks;
+};
+
+/// Reads one dump, up to its end or the end of the stream. Throws std::exception that says why it
+/// is refused.
+ProcessDump readDump(std::istream& stream, const std::string& file);
+
+/// Joins the dumps of the job, and keeps the newest of each rank.
+Dumps dumpsOf(std::vector<ProcessDump> dumps, const std::string& job);
+
+/// Reads the files of a folder: *.jsonl, and *RANK.json of PyTorch's flight recorder. `job`: whose
+/// dumps to take; empty: the one with the most ranks. Files that are broken or of other jobs are
+/// refused. Throws Error(invalid_argument) if the folder cannot be read.
 Dumps readDumps(const std::string& folder, const std::string& job);
 
 } // namespace rondo::tools

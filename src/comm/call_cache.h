@@ -8,6 +8,7 @@
 
 #include "comm/call.h"
 #include "engine/bound_plan.h"
+#include "observe/recorder.h"
 
 namespace rondo::comm {
 
@@ -19,9 +20,8 @@ class CallCache {
   struct Known {
     engine::BoundPlan plan;
     Buffers buffers;
-    std::uint64_t signature = 0;      ///< see sign()
-    std::uint64_t recorded = 0;       ///< the shape, as the record of calls has it
-    std::uint64_t recorded_count = 0; ///< of v-forms: 0 if it differs between ranks
+    std::uint64_t signature = 0; ///< see sign()
+    observe::CallFacts recorded = {};
   };
 
   CallCache(int rank, int size) : rank_(rank), size_(size) {}

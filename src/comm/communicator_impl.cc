@@ -76,6 +76,14 @@ std::uint64_t packed(const Call& call, std::uint8_t algorithm) {
   return shape.packed();
 }
 
+/// A call's size: all ranks' blocks, as `rondo bench` counts; of v-forms, this rank's larger
+/// buffer.
+std::uint64_t recordedBytes(const Call& call, const Buffers& buffers, int ranks) {
+  if (call.layout) return std::max(buffers.input_bytes, buffers.output_bytes);
+  const int blocks = traits(call.collective).perRank() ? ranks : 1;
+  return call.count * sizeOf(call.type) * static_cast<std::uint64_t>(blocks);
+}
+
 /// Ends a run that the engine does not have.
 void endAtOnce(engine::Run& run, const Error& error) {
   run.error = std::make_unique<const Error>(engine::anew(error));
@@ -164,8 +172,9 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
     std::string algorithm;
     engine::BoundPlan plan = bind(call, algorithm);
     CallCache::Known& known = calls_.add(call, std::move(plan));
-    known.recorded = packed(call, recorder_.algorithm(algorithm));
-    known.recorded_count = call.layout ? known.signature & 0xffffffff : call.count;
+    known.recorded = {packed(call, recorder_.algorithm(algorithm)),
+                      call.layout ? known.signature & 0xffffffff : call.count,
+                      recordedBytes(call, known.buffers, size_)};
     return known;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::system) throw; // all ranks get the same error
@@ -227,7 +236,7 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   run.signature = numbered(shape.signature, sequence);
   run.sequence = point_to_point ? 0 : sequence;
   if (!point_to_point) progress_board_.calls.enter(sequence, run.signature);
-  run.recorded = recorder_.begin(shape.recorded, shape.recorded_count, sequence, !point_to_point);
+  run.recorded = recorder_.begin(shape.recorded, sequence, !point_to_point);
   try {
     engine_->submit(run, queue);
   } catch (...) {

@@ -182,7 +182,16 @@ void writeHead(Lines& out, const BlockHead& head) {
     out.raw(",\"failure\":{\"code\":").text(head.failure_code);
     out.raw(",\"culprit\":").integer(head.culprit).raw(",\"text\":").text(head.failure).raw("}");
   }
-  out.raw(",\"waits\":[");
+  out.raw(",\"totals\":[");
+  bool first = true;
+  for (const Collective kind : kCollectives) {
+    const auto i = static_cast<std::size_t>(kind);
+    if (head.calls[i] == 0) continue;
+    out.raw(first ? "{" : ",{").raw("\"collective\":").text(traits(kind).name);
+    out.raw(",\"calls\":").number(head.calls[i]).raw(",\"bytes\":").number(head.bytes[i]).raw("}");
+    first = false;
+  }
+  out.raw("],\"waits\":[");
   const std::size_t waits = std::min<std::size_t>(head.waits & 0xff, BlockHead::kWaits);
   for (std::size_t i = 0; i < waits; ++i) {
     const Wait& wait = head.wait[head.waits >> 8 & 1][i];
@@ -194,7 +203,7 @@ void writeHead(Lines& out, const BlockHead& head) {
 }
 
 /// False if the file ends within the block.
-bool writeBlock(Lines& out, int fd, std::size_t block, const TickClock& clock) {
+bool writeBlock(Lines& out, int fd, std::size_t block, const TickClock& clock, std::uint64_t last) {
   BlockHead head;
   if (!readAt(fd, blockAt(block), &head, sizeof(head))) return false;
   if (head.state != State::open && head.state != State::closed) return true;
@@ -218,7 +227,8 @@ bool writeBlock(Lines& out, int fd, std::size_t block, const TickClock& clock) {
       return false;
     for (std::uint64_t i = 0; i < kTogether; ++i)
       if (some[i].number == first + i && some[i].number > 0 && some[i].number <= head.claimed &&
-          some[i].number + capacity > claimed)
+          some[i].number + capacity > claimed &&
+          (some[i].ended == 0 || head.claimed - some[i].number < last))
         writeCall(out, some[i], head, clock);
   }
   return true;
@@ -313,7 +323,7 @@ void setFolder(const std::string& name) {
 
 } // namespace
 
-int writeDump(int memory_file, int to, const char* reason, char state) {
+int writeDump(int memory_file, int to, const char* reason, char state, std::uint64_t last) {
   FileHead head;
   if (!readAt(memory_file, 0, &head, sizeof(head)) || head.magic != kMagic ||
       head.version != kVersion)
@@ -325,7 +335,7 @@ int writeDump(int memory_file, int to, const char* reason, char state) {
   out.raw(",\"state\":").text(std::string_view(&state, 1));
   out.raw(",\"time_ns\":").number(clock.now()).raw("}").endLine();
   for (std::size_t block = 0; block < std::min<std::size_t>(head.blocks, 512); ++block)
-    if (!writeBlock(out, memory_file, block, clock)) break;
+    if (!writeBlock(out, memory_file, block, clock, last)) break;
   out.raw("{\"end\":true,\"lines\":").number(out.lines() + 1).raw("}").endLine();
   return out.finish();
 }

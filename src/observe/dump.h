@@ -1,6 +1,7 @@
 // Writes a process's record of calls to a file of JSON lines.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace rondo::observe {
@@ -10,9 +11,12 @@ inline constexpr int kDumpVersion = 1;
 
 /// Writes the record in `memory_file`, of this process or another one, to `to`. `reason`:
 /// "failure", "SIGQUIT" or "request". `state`: of the process, as in /proc/PID/stat ('R', 'T',
-/// ...). Returns 0, or the error number; EPROTO if the file is not a record of calls of this
-/// version. It believes nothing that it reads: the file may change meanwhile. Async-signal-safe.
-int writeDump(int memory_file, int to, const char* reason, char state);
+/// ...). `last`: of each communicator, the calls that have ended are written only if they are among
+/// the last so many. Returns 0, or the error number; EPROTO if the file is not a record of calls of
+/// this version. It believes nothing that it reads: the file may change meanwhile.
+/// Async-signal-safe.
+int writeDump(int memory_file, int to, const char* reason, char state,
+              std::uint64_t last = ~std::uint64_t{0});
 
 /// Names the folder where this process writes dumps, and makes it (mode 0700); the first call
 /// counts, and a relative name means the working folder of now. Warns if the folder cannot be

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "rondo/collectives.h"
+
 namespace rondo::observe {
 
 inline constexpr std::uint64_t kMagic = 0x534c4c4143444e52; ///< "RNDCALLS"
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::size_t kPage = 4096;
 
 /// The first page of the file.
@@ -60,6 +62,8 @@ struct BlockHead {
   char failure[768] = {};
   char algorithms[kAlgorithms][32] = {};
   Wait wait[2][kWaits] = {}; ///< of the last look, and of one that has not ended
+  /// By collective, since the communicator exists: its calls that began, and their bytes.
+  std::uint64_t calls[kCollectiveCount] = {}, bytes[kCollectiveCount] = {};
 };
 
 inline constexpr std::size_t kFewRecords = 64, kMostRecords = 2048;

@@ -59,11 +59,10 @@ void Recorder::listen(std::unique_ptr<CallListener> listener) {
   unheard_ = nullptr;
 }
 
-Ticket Recorder::beginHeard(std::uint64_t packed, std::uint64_t count, std::uint64_t sequence,
-                            bool collective) {
+Ticket Recorder::beginHeard(const CallFacts& call, std::uint64_t sequence, bool collective) {
   Ticket ticket;
   if (listeners_.empty()) return ticket;
-  if (head_) write(*head_, packed, count, sequence, collective);
+  if (head_) write(*head_, call, sequence, collective);
   else ++number_, latest_ = base::ticks() | 1;
   if (lanes_.empty()) {
     lanes_.push_back(heard_.size());
@@ -71,7 +70,7 @@ Ticket Recorder::beginHeard(std::uint64_t packed, std::uint64_t count, std::uint
   }
   const std::size_t lane = lanes_.back();
   lanes_.pop_back();
-  heard_[lane] = {number_, sequence, latest_, 0, packed, count};
+  heard_[lane] = {number_, sequence, latest_, 0, call.packed, call.count};
   for (const auto& one : listeners_) one->begun(heard_[lane], lane);
   ticket.recorder_ = this;
   ticket.number_ = kHeard | lane;

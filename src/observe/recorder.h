@@ -47,6 +47,13 @@ struct Shape {
   static bool unpack(std::uint64_t packed, Shape& shape);
 };
 
+/// What is recorded of all calls of a shape.
+struct CallFacts {
+  std::uint64_t packed = 0; ///< see Shape
+  std::uint64_t count = 0;  ///< of v-forms: 0 if it differs between ranks
+  std::uint64_t bytes = 0;  ///< what the call adds to the total of its collective
+};
+
 /// A call's place in the record. It must not outlive the recorder.
 class Ticket {
  public:
@@ -77,12 +84,11 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// A call begins. `packed`, `count`: of its shape. `sequence`: number of a collective, or of a
-  /// message to a peer.
-  Ticket begin(std::uint64_t packed, std::uint64_t count, std::uint64_t sequence, bool collective) {
+  /// A call begins. `sequence`: number of a collective, or of a message to a peer.
+  Ticket begin(const CallFacts& call, std::uint64_t sequence, bool collective) {
     Ticket ticket;
-    if (!unheard_) return beginHeard(packed, count, sequence, collective);
-    ticket.number_ = write(*unheard_, packed, count, sequence, collective);
+    if (!unheard_) return beginHeard(call, sequence, collective);
+    ticket.number_ = write(*unheard_, call, sequence, collective);
     ticket.recorder_ = this;
     return ticket;
   }
@@ -115,8 +121,8 @@ class Recorder {
     std::atomic_ref(word).store(value, std::memory_order_relaxed);
   }
   /// Writes the call into the block, and returns its number.
-  std::uint64_t write(BlockHead& head, std::uint64_t packed, std::uint64_t count,
-                      std::uint64_t sequence, bool collective) {
+  std::uint64_t write(BlockHead& head, const CallFacts& call, std::uint64_t sequence,
+                      bool collective) {
     const std::uint64_t number = ++number_;
     if ((number & mask_) == 0) grow();
     Record& record = records_[number & mask_];
@@ -127,10 +133,14 @@ class Recorder {
     put(record.sequence, sequence);
     put(record.entered, latest_);
     put(record.ended, 0);
-    put(record.what, packed);
-    put(record.count, count);
+    put(record.what, call.packed);
+    put(record.count, call.count);
     std::atomic_ref(record.number).store(number, std::memory_order_release);
     if (collective) put(head.entered, sequence);
+    // No other thread of this process reads these, and 64 bits are stored at once.
+    const std::uint64_t kind = call.packed & 0xff;
+    ++head.calls[kind];
+    head.bytes[kind] += call.bytes;
     return number;
   }
   void ended(std::uint64_t number, bool failed) {
@@ -139,8 +149,7 @@ class Recorder {
     if (record.number == number) put(record.ended, (latest_ & ~std::uint64_t{1}) | failed);
     else if (number & kHeard) endHeard(number & ~kHeard, failed);
   }
-  Ticket beginHeard(std::uint64_t packed, std::uint64_t count, std::uint64_t sequence,
-                    bool collective);
+  Ticket beginHeard(const CallFacts& call, std::uint64_t sequence, bool collective);
   void endHeard(std::size_t lane, bool failed);
   void grow();
 

@@ -150,6 +150,50 @@ TEST_CASE("report: if no call has the most ranks, the difference blames none") {
   CHECK(three.culprits() == std::vector<int>{0});
 }
 
+/// 20 all-reduces of a rank, one each 10 ms. `late`: by how much it entered each after the others.
+std::vector<json> steps(const std::vector<double>& late) {
+  std::vector<json> all;
+  for (std::size_t i = 0; i < 20; ++i) {
+    const auto end = kNow - kSecond + static_cast<std::int64_t>(i) * 10'000'000;
+    json call = collective(static_cast<int>(i) + 1, "completed");
+    call["time_created_ns"] =
+        end - 6'000'000 + static_cast<std::int64_t>(late[i % late.size()] * 1e6);
+    call["time_completed_ns"] = end;
+    all.push_back(call);
+  }
+  return all;
+}
+
+TEST_CASE(
+    "report: a straggler is the rank that is late in call after call, and not a waiting one") {
+  const std::vector<json> early = steps({0});
+  const Job job(3, {{0, early}, {1, steps({5.5})}, {2, early}});
+  INFO(job.findings());
+  CHECK(job.culprits() == std::vector<int>{1});
+  CHECK(job.findings().find("rank 1 is a straggler: it entered 20 of the last 20 calls last") !=
+        std::string::npos);
+  // Late by turns, late for a short part of the time, and late together with another one.
+  CHECK(Job(3, {{0, steps({0, 5})}, {1, steps({5, 0})}, {2, early}}).culprits().empty());
+  CHECK(Job(3, {{0, early}, {1, steps({2})}, {2, early}}).culprits().empty());
+  CHECK(Job(3, {{0, early}, {1, steps({5})}, {2, steps({5.2})}}).culprits().empty());
+}
+
+TEST_CASE("report: a process that ended is dead if it left the communicator open and others live") {
+  const auto ended = [](Job& job, int rank, const std::vector<json>& calls) {
+    auto lines = job.linesOf({rank, calls});
+    lines[0]["state"] = "X";
+    job.write(lines, rank);
+  };
+  Job job(3, {{0, calls("started")}, {1, calls("started")}});
+  ended(job, 2, {collective(1, "completed")});
+  INFO(job.findings());
+  CHECK(job.culprits() == std::vector<int>{2});
+  CHECK(job.findings().find("rank 2 died: its process, vm:102, has ended") != std::string::npos);
+  ended(job, 0, calls("started"));
+  ended(job, 1, calls("started"));
+  CHECK(job.culprits().empty()); // the job was ended
+}
+
 TEST_CASE("report: several ranks without dumps are one finding without a culprit") {
   const Job job(4, {{0, calls("started"), 2}, {3, calls("started"), 2}});
   INFO(job.findings());

@@ -33,12 +33,12 @@ using nlohmann::json;
 using tools::TemporaryFolder;
 
 /// A dump's lines, from a memory file.
-std::vector<json> dumpOf(int memory) {
+std::vector<json> dumpOf(int memory, std::uint64_t last = ~std::uint64_t{0}) {
   const TemporaryFolder folder;
   const std::string path = folder.file("dump");
   {
     const base::UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    REQUIRE(writeDump(memory, file.get(), "request", 'R') == 0);
+    REQUIRE(writeDump(memory, file.get(), "request", 'R', last) == 0);
   }
   std::vector<json> lines;
   for (const std::string& line : tools::linesOf(tools::readFile(path)))
@@ -48,12 +48,12 @@ std::vector<json> dumpOf(int memory) {
 }
 
 /// The lines of one communicator in this process's dump: its own, and those of its calls.
-std::vector<json> linesOf(std::uint64_t communicator) {
+std::vector<json> linesOf(std::uint64_t communicator, std::uint64_t last = ~std::uint64_t{0}) {
   char id[17];
   std::snprintf(id, sizeof(id), "%016llx", static_cast<unsigned long long>(communicator));
   std::vector<json> found;
   bool ours = false;
-  for (const json& line : dumpOf(memoryFile())) {
+  for (const json& line : dumpOf(memoryFile(), last)) {
     if (line.contains("communicator")) ours = line["communicator"] == id;
     if (ours && !line.contains("end")) found.push_back(line);
   }
@@ -68,7 +68,7 @@ TEST_CASE("a record keeps the last 2048 calls, and no call that was overwritten"
     const std::uint64_t id = 0x1000 + calls;
     Recorder recorder({7, id, 0, 1, "self"});
     for (std::uint64_t i = 1; i <= calls; ++i) {
-      const Ticket ticket = recorder.begin(kShape.packed(), 10 * i, i, true);
+      const Ticket ticket = recorder.begin({kShape.packed(), 10 * i}, i, true);
       if (i != calls) ticket.end(i == calls - 1);
     }
     const auto lines = linesOf(id);
@@ -87,10 +87,33 @@ TEST_CASE("a record keeps the last 2048 calls, and no call that was overwritten"
   }
 }
 
+TEST_CASE("a record counts the calls and bytes of each collective, also of calls that it forgot") {
+  Recorder recorder({7, 0x1f00, 0, 1, "self"});
+  const Shape gather{.collective = Collective::allgather};
+  for (std::uint64_t i = 0; i < 3000; ++i)
+    recorder.begin({kShape.packed(), 1, 4}, i, true).end(false);
+  recorder.begin({gather.packed(), 1, 1000}, 3001, true).end(false);
+  CHECK(linesOf(0x1f00)[0]["totals"] ==
+        json{{{"collective", "allreduce"}, {"calls", 3000}, {"bytes", 12000}},
+             {{"collective", "allgather"}, {"calls", 1}, {"bytes", 1000}}});
+}
+
+TEST_CASE("a dump of the last calls has these, and those in flight") {
+  Recorder recorder({7, 0x1f01, 0, 1, "self"});
+  const Ticket first = recorder.begin({kShape.packed(), 1}, 1, true);
+  for (std::uint64_t i = 2; i <= 100; ++i) recorder.begin({kShape.packed(), 1}, i, true).end(false);
+  std::vector<std::uint64_t> numbers;
+  for (const json& line : linesOf(0x1f01, 3))
+    if (line.contains("state")) numbers.push_back(line["record_id"]);
+  CHECK(numbers == std::vector<std::uint64_t>{1, 98, 99, 100});
+  first.end(false);
+}
+
 TEST_CASE("the end of a call that was overwritten changes no other call") {
   Recorder recorder({7, 0x2000, 0, 1, "self"});
-  const Ticket first = recorder.begin(kShape.packed(), 1, 1, true);
-  for (std::uint64_t i = 2; i <= kMostRecords + 1; ++i) recorder.begin(kShape.packed(), 1, i, true);
+  const Ticket first = recorder.begin({kShape.packed(), 1}, 1, true);
+  for (std::uint64_t i = 2; i <= kMostRecords + 1; ++i)
+    recorder.begin({kShape.packed(), 1}, i, true);
   first.end(false);
   for (const json& line : linesOf(0x2000))
     if (line.contains("state")) REQUIRE(line["state"] == "started");
@@ -108,9 +131,9 @@ TEST_CASE("a call's line has its arguments, algorithm and times") {
                      .root = 5};
   const Shape send{.collective = Collective::sendrecv, .sending = true, .root = 2};
   const Shape gather{.collective = Collective::allgather, .uneven = true};
-  recorder.begin(reduce.packed(), 12, 1, true).end(false);
-  recorder.begin(send.packed(), 3, 9, false).end(false);
-  const Ticket last = recorder.begin(gather.packed(), 0, 2, true);
+  recorder.begin({reduce.packed(), 12}, 1, true).end(false);
+  recorder.begin({send.packed(), 3}, 9, false).end(false);
+  const Ticket last = recorder.begin({gather.packed(), 0}, 2, true);
   recorder.look();
   recorder.waits(last, 6, "waiting to \"receive\"\n", 42);
   CHECK(linesOf(0x3000)[0]["waits"].empty()); // the look has not ended
@@ -154,7 +177,7 @@ TEST_CASE("times do not follow a wall clock that is set meanwhile") {
   REQUIRE(::pread(memoryFile(), &head, sizeof(head), 0) == static_cast<ssize_t>(sizeof(head)));
   CHECK(head.nanoseconds <= steadyClock()); // far below the wall clock's
   const std::uint64_t before = steadyClock();
-  recorder.begin(kShape.packed(), 1, 1, true);
+  recorder.begin({kShape.packed(), 1}, 1, true);
   const auto line = linesOf(0x3100).at(1);
   const auto now = dumpOf(memoryFile()).at(0)["time_ns"].get<std::uint64_t>();
   // The age of the call by the record and by the clock; their rates agree to a thousandth.
@@ -165,7 +188,7 @@ TEST_CASE("times do not follow a wall clock that is set meanwhile") {
 TEST_CASE("a closed communicator leaves a summary, and the record never runs out of blocks") {
   for (std::uint64_t i = 0; i < 1000; ++i) {
     Recorder recorder({7, 0x4000 + i, 0, 1, "self"});
-    recorder.begin(kShape.packed(), 1, 1, true).end(false);
+    recorder.begin({kShape.packed(), 1}, 1, true).end(false);
   }
   const auto lines = linesOf(0x4000 + 999);
   REQUIRE(lines.size() == 1);
@@ -174,7 +197,7 @@ TEST_CASE("a closed communicator leaves a summary, and the record never runs out
   std::vector<std::unique_ptr<Recorder>> many;
   for (std::uint64_t i = 0; i < 600; ++i) // more than there are blocks
     many.push_back(std::make_unique<Recorder>(Identity{7, 0x5000 + i, 0, 1, "self"}));
-  for (const auto& one : many) one->begin(kShape.packed(), 1, 1, true).end(false);
+  for (const auto& one : many) one->begin({kShape.packed(), 1}, 1, true).end(false);
   CHECK(linesOf(0x5000).size() == 2);
   CHECK(linesOf(0x5000 + 599).empty());
 }
@@ -184,7 +207,7 @@ TEST_CASE("dumps that are made while calls are recorded contain whole calls only
   std::atomic<bool> stop{false};
   std::thread writer([&] {
     for (std::uint64_t i = 1; !stop.load(std::memory_order_relaxed); ++i)
-      recorder.begin(kShape.packed(), i, i, true).end(false);
+      recorder.begin({kShape.packed(), i}, i, true).end(false);
   });
   std::size_t calls = 0;
   for (int round = 0; round < 50; ++round) {
@@ -206,7 +229,7 @@ TEST_CASE("dumps that are made while calls are recorded contain whole calls only
 
 TEST_CASE("a memory file with any content makes a dump of valid lines, or none") {
   Recorder recorder({7, 0x7000, 0, 1, "self"});
-  for (std::uint64_t i = 1; i <= 100; ++i) recorder.begin(kShape.packed(), 1, i, true).end(false);
+  for (std::uint64_t i = 1; i <= 100; ++i) recorder.begin({kShape.packed(), 1}, i, true).end(false);
   std::vector<std::byte> bytes(blockAt(2));
   REQUIRE(::pread(memoryFile(), bytes.data(), bytes.size(), 0) ==
           static_cast<ssize_t>(bytes.size()));
@@ -253,7 +276,7 @@ TEST_CASE("a full disk is an error of the dump, not of the program") {
 
 TEST_CASE("a forked child makes no dump, and its end changes nothing in the parent's record") {
   auto recorder = std::make_unique<Recorder>(Identity{7, 0x9000, 0, 1, "self"});
-  recorder->begin(kShape.packed(), 1, 1, true).end(false);
+  recorder->begin({kShape.packed(), 1}, 1, true).end(false);
   const pid_t child = ::fork();
   if (child == 0) {
     const int status = writeDump(memoryFile(), STDERR_FILENO, "request", 'R') == EPROTO ? 0 : 1;
@@ -284,8 +307,13 @@ TEST_CASE("calls of a communicator are recorded with their order, arguments and 
   int ours = 0;
   std::string section;
   for (const json& line : dumpOf(memoryFile())) {
-    if (line.contains("communicator"))
+    if (line.contains("communicator")) {
       section = line["size"] == 2 && line["open"] == true ? line["rank"].dump() : "";
+      if (!section.empty())
+        CHECK(line["totals"] == json{{{"collective", "allreduce"}, {"calls", 1}, {"bytes", 400}},
+                                     {{"collective", "barrier"}, {"calls", 1}, {"bytes", 0}},
+                                     {{"collective", "sendrecv"}, {"calls", 1}, {"bytes", 28}}});
+    }
     if (section.empty() || !line.contains("state")) continue;
     ++ours;
     CHECK(line["state"] == "completed");

@@ -1,17 +1,21 @@
 // A rank that makes calls until it does something wrong.
 //
-// Arguments: FAULT ODD_RANK. All ranks make 100 all-reduces of 1000 floats. The odd rank's next
-// call is wrong, as FAULT says: skip (it makes no call, and computes for a minute), count, type, op
-// (another one), root (a broadcast from another root), call (a barrier), stop (it stops itself),
-// kill (it kills itself), kill_busy (so, while rank 1 computes), end (all ranks end), leave (it
-// closes the communicator), unsent (no rank sends the message for which rank 0 waits), child (it
-// forks a child that lives for a minute). Prints "ready RANK PID" before that, and "error RANK
-// CODE".
+// Arguments: FAULT ODD_RANK [PAUSE]. All ranks make 100 all-reduces of 1000 floats. The odd rank's
+// next call is wrong, as FAULT says: skip (it makes no call, and computes for a minute), count,
+// type, op (another one), root (a broadcast from another root), call (a barrier), stop (it stops
+// itself), kill (it kills itself), kill_busy (so, while rank 1 computes), end (all ranks end),
+// leave (it closes the communicator), unsent (no rank sends the message for which rank 0 waits),
+// child (it forks a child that lives for a minute), straggler (all ranks compute and make
+// all-reduces, the odd one needs three times as long), none (all ranks make calls of all kinds
+// until they are killed). Prints "ready RANK PID" before that, and waits for PAUSE seconds; prints
+// "error RANK CODE".
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -49,9 +53,54 @@ void call(Communicator& comm, const std::string& fault, bool odd) {
                  odd && fault == "op" ? ReduceOp::max : ReduceOp::sum);
 }
 
+void stepFor(Communicator& comm, int milliseconds) {
+  std::vector<float> data(1000);
+  while (true) {
+    ::usleep(static_cast<useconds_t>(milliseconds) * 1000);
+    comm.allReduce(data.data(), data.data(), data.size(), DataType::float32, ReduceOp::sum);
+  }
+}
+
+/// Calls of all kinds and sizes, with pauses that differ between ranks.
+void mixed(Communicator& comm) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  constexpr std::size_t kMost = 100'000;
+  std::vector<float> one(kMost), all(kMost * ranks);
+  std::mt19937 same(1), own(static_cast<unsigned>(comm.rank()));
+  for (std::uint64_t i = 0;; ++i) {
+    const std::size_t count = same() % 3 == 0 ? same() % kMost : same() % 100;
+    const int root = static_cast<int>(same() % ranks);
+    const int next = (comm.rank() + 1) % comm.size();
+    switch (same() % 8) {
+      case 0:
+        comm.allReduce(one.data(), one.data(), count, DataType::float32, ReduceOp::sum);
+        break;
+      case 1: comm.broadcast(one.data(), one.data(), count, DataType::float32, root); break;
+      case 2: comm.allGather(one.data(), all.data(), count, DataType::float32); break;
+      case 3:
+        comm.reduce(one.data(), one.data(), count, DataType::float32, ReduceOp::max, root);
+        break;
+      case 4:
+        comm.reduceScatter(all.data(), one.data(), count, DataType::float32, ReduceOp::sum);
+        break;
+      case 5: comm.barrier(); break;
+      case 6:
+        if (comm.rank() % 2 == 0 && next != 0)
+          comm.send(one.data(), count, DataType::float32, next);
+        else if (comm.rank() % 2 == 1)
+          comm.recv(one.data(), count, DataType::float32, comm.rank() - 1);
+        break;
+      case 7:
+        comm.allReduceAsync(one.data(), all.data(), count, DataType::float32, ReduceOp::sum).wait();
+        break;
+    }
+    if (own() % 50 == 0) ::usleep(own() % 20'000);
+  }
+}
+
 } // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   const std::string fault = argv[1];
   auto comm = Communicator::create(rondo::Rendezvous::environment());
   const std::string rank = std::to_string(comm.rank());
@@ -66,7 +115,10 @@ int main(int, char** argv) {
       if (process == 0) compute(), ::_exit(0);
     }
     say("ready " + rank + " " + std::to_string(process) + "\n");
+    if (argc > 3) ::sleep(static_cast<unsigned>(std::atoi(argv[3])));
     if (fault == "child") compute();
+    if (fault == "straggler") stepFor(comm, odd ? 60 : 20);
+    if (fault == "none") mixed(comm);
     if (fault == "end") return 0;
     if (odd && fault == "leave") {
       { const Communicator closed = std::move(comm); }

@@ -1,0 +1,200 @@
+// `rondo watch` on real jobs: the right rank and call for each fault, and none without a fault.
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/paths.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::tools {
+namespace {
+
+using nlohmann::json;
+
+/// Shell code: starts a watch, then 4 ranks with a fault on rank 2 that begins after two seconds.
+/// $JOB is the launcher, $WATCH the watch, which writes the file watched.
+std::string start(const std::string& folder, const std::string& fault,
+                  const std::string& environment, const std::string& watch = "--json") {
+  return "mkdir -p " + folder + "\ncd " + folder + "\n$RONDO watch --interval 0.4 --patience 2 " +
+         watch + " >watched 2>watch_err &\nWATCH=$!\nenv " + environment + " $RONDO run -p 4 -- " +
+         RONDO_TEST_PROGRAMS "/program_recorded " + fault +
+         " 2 2 >out 2>err &\nJOB=$!\n"
+         "for TRY in $(seq 600); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
+         "PIDS=$(sed -n 's/^ready . //p' out)\n";
+}
+/// Waits for a culprit, for 30 seconds.
+const std::string kUntilBlamed =
+    "for TRY in $(seq 300); do\n  grep -q '\"culprits\":\\[{' watched && break\n  sleep "
+    "0.1\ndone\n";
+const std::string kEnd =
+    "kill -CONT $PIDS 2>/dev/null; kill -9 $PIDS $JOB 2>/dev/null\n"
+    "kill $WATCH; wait\n";
+
+/// The objects that the watch of this job printed. (Other jobs may run beside it.)
+std::vector<json> objectsOf(const std::string& folder) {
+  std::vector<json> all;
+  std::set<std::string> own;
+  const std::string ready = readFile(folder + "/out");
+  for (const std::string& line : linesOf(ready))
+    if (line.starts_with("ready ")) own.insert(line.substr(8));
+  for (const std::string& line : linesOf(readFile(folder + "/watched"))) {
+    const json page = json::parse(line, nullptr, false);
+    if (page.is_discarded()) continue; // it was killed within the line
+    for (const json& job : page["jobs"])
+      for (const json& communicator : job["communicators"])
+        if (own.contains(communicator["ranks"][0]["pid"])) all.push_back(communicator);
+  }
+  return all;
+}
+
+struct Blamed {
+  int rank = -1;
+  std::string kind, text;
+  auto operator<=>(const Blamed&) const = default;
+};
+std::vector<Blamed> blamedIn(const json& communicator) {
+  std::vector<Blamed> all;
+  for (const json& finding : communicator["findings"])
+    if (finding["culprit"] >= 0)
+      all.push_back({finding["culprit"], finding["kind"], finding["text"]});
+  return all;
+}
+
+struct FaultCase {
+  const char* fault;
+  const char* text; ///< of the finding
+};
+
+void checkFault(const FaultCase& expected, const std::string& transport) {
+  INFO(expected.fault << " over " << transport);
+  const TemporaryFolder folder;
+  shell(start(folder.file("job"), expected.fault, "RONDO_TRANSPORT=" + transport) + kUntilBlamed +
+        "sleep 0.5\n" + kEnd);
+  const auto objects = objectsOf(folder.file("job"));
+  REQUIRE(!objects.empty());
+  std::set<Blamed> blamed;
+  for (const json& object : objects)
+    for (const Blamed& one : blamedIn(object)) blamed.insert(one);
+  REQUIRE(!blamed.empty());
+  std::string texts;
+  for (const Blamed& one : blamed) {
+    INFO(one.kind << ": " << one.text);
+    CHECK(one.rank == 2);
+    texts += one.text + "\n";
+  }
+  INFO(texts);
+  CHECK(texts.find(expected.text) != std::string::npos);
+}
+
+TEST_CASE("watch: each fault is blamed on its rank, with its call, and no other rank is") {
+  const FaultCase faults[] = {
+      {"skip", "rank 2 never entered AllReduce #101 (sum of 1000 float), where ranks 0, 1, 3 wait"},
+      {"stop", "rank 2 is stopped (SIGSTOP, or a debugger) and never entered AllReduce #101"},
+      {"kill", "rank 2 died"},
+      {"count", "rank 2 calls AllReduce #101 (sum of 999 float)"},
+      {"type", "rank 2 calls AllReduce #101 (sum of 1000 int32)"},
+      {"op", "rank 2 calls AllReduce #101 (max of 1000 float)"},
+      {"root", "rank 2 calls Broadcast #101 (1000 float, root 1)"},
+      {"straggler", "rank 2 is a straggler"},
+  };
+  for (const char* transport : {"shm", "tcp"})
+    for (const FaultCase& fault : faults) checkFault(fault, transport);
+}
+
+TEST_CASE("watch: ranks without a fault are not blamed, and their calls are counted") {
+  const TemporaryFolder folder;
+  shell(start(folder.file("job"), "none", "A=b") + "sleep 8\n" + kEnd);
+  const auto objects = objectsOf(folder.file("job"));
+  REQUIRE(objects.size() > 4);
+  for (const json& object : objects) {
+    INFO(object.dump(2));
+    CHECK(blamedIn(object).empty());
+  }
+  const json& rank = objects.back()["ranks"][3];
+  INFO(rank.dump(2));
+  CHECK(rank["rank"] == 3);
+  CHECK(rank["state"] == "running");
+  CHECK(rank["calls"] > 100);
+  CHECK(rank["bytes"] > 4000);
+  CHECK(rank["calls_per_second"] > 0);
+  CHECK(rank["bus_bytes_per_second"] > 0);
+}
+
+TEST_CASE("watch: one look shows the waiting ranks in 100 columns, and the exit status tells") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell(start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") + kUntilBlamed +
+            "set -- $PIDS\n$RONDO watch --once $1 >table; echo status $?\n"
+            "JOB_NUMBER=$(sed -n 's/^job \\([0-9a-f]*\\).*/\\1/p' table)\n"
+            "$RONDO watch --once --json --job $JOB_NUMBER >json; echo status $?\n"
+            "$RONDO watch --once --job 1234 >none; echo status $?\n" +
+            kEnd);
+  CHECK(outcome.out == "status 1\nstatus 1\nstatus 3\n");
+  const std::string table = readFile(folder.file("job/table"));
+  INFO(table);
+  for (const std::string& line : linesOf(table)) CHECK(line.size() <= 100);
+  CHECK(
+      table.find("  CULPRIT: rank 2 never entered AllReduce #101 (sum of 1000 float), where ranks "
+                 "0, 1, 3") != std::string::npos);
+  CHECK(table.find("AllReduce #101 1000 float sum") != std::string::npos);
+  CHECK(table.find("- after AllReduce #100") != std::string::npos);
+  CHECK(countOf(table, " rank 2 ") >= 2);
+  CHECK(readFile(folder.file("job/none")).find("no job") != std::string::npos);
+  const json page = json::parse(readFile(folder.file("job/json")));
+  CHECK(page["culprits"].size() == 1);
+  const json& ranks = page["jobs"][0]["communicators"][0]["ranks"];
+  CHECK(ranks[0]["call"]["collective"] == "AllReduce");
+  CHECK(ranks[0]["call"]["sequence"] == 101);
+  CHECK(ranks[0]["call_seconds"] > 0.5);
+  CHECK(ranks[2]["call"] == nullptr);
+  CHECK(ranks[2]["waits_for"].empty());
+}
+
+TEST_CASE("watch: dumps that a command prints are ranks of other hosts") {
+  const TemporaryFolder folder;
+  const Outcome outcome = shell(
+      start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") +
+      "sleep 3\n$RONDO dump all -o - --last 10 | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/' "
+      ">dumps\n" +
+      kEnd +
+      "$RONDO watch --once --json --patience 1 --from 'cat dumps; echo broken; exec sleep 100'\n"
+      "$RONDO watch --once --from 'exit 3'\n");
+  INFO(outcome.out << outcome.err);
+  const json page = json::parse(linesOf(outcome.out).at(0));
+  bool found = false;
+  for (const json& culprit : page["culprits"])
+    found = found || (culprit["rank"] == 2 && culprit["kind"] == "never_entered");
+  CHECK(found);
+  CHECK(outcome.out.find("\"host\":\"far\"") != std::string::npos);
+  CHECK(outcome.out.find("warning: 'exit 3' has ended") != std::string::npos);
+}
+
+TEST_CASE("watch: processes that cannot be watched are errors that say why") {
+  Outcome outcome = shell("sleep 60 & PID=$!\n$RONDO watch --once $PID; S=$?; kill $PID; exit $S");
+  CHECK(outcome.status == 3);
+  CHECK(outcome.err.find("has no record of calls") != std::string::npos);
+  outcome = shell("$RONDO watch 999999999");
+  CHECK(outcome.status == 3);
+  CHECK(outcome.err.find("there is no process 999999999") != std::string::npos);
+  CHECK(shell("$RONDO watch 12x").status == 2);
+  CHECK(shell("$RONDO watch --prometheus nonsense").status == 2);
+  CHECK(
+      shell("$RONDO watch --prometheus 203.0.113.7:9").err.find("cannot listen at 203.0.113.7:9") !=
+      std::string::npos);
+  if (::geteuid() != 0) return; // only root may become another user
+  outcome = shell(
+      "sleep 60 & PID=$!\nsetpriv --reuid 65534 --clear-groups $RONDO watch $PID; S=$?\n"
+      "kill $PID; exit $S");
+  if (outcome.err.find("setpriv") != std::string::npos ||
+      outcome.err.find("ermission denied") != std::string::npos)
+    return; // another user cannot run the command here
+  CHECK(outcome.status == 3);
+  CHECK(outcome.err.find("belongs to another user") != std::string::npos);
+}
+
+} // namespace
+} // namespace rondo::tools

@@ -1,0 +1,154 @@
+// Looks through /proc for memory files of Rondo.
+#include "tools/dump_processes.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <utility>
+
+#include "observe/dump.h"
+#include "rondo/error.h"
+
+namespace rondo::tools {
+
+namespace {
+
+constexpr std::int64_t kKeepSeconds = 30;
+
+/// The names in a folder; errno tells why there are none.
+std::vector<std::string> namesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  errno = 0;
+  DIR* const open = ::opendir(folder.c_str());
+  if (!open) return names;
+  while (const dirent* entry = ::readdir(open))
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  ::closedir(open);
+  return names;
+}
+
+/// Field `number` of /proc/PID/stat, counted from 3: the state. Empty if there is no such process.
+std::string statField(const std::string& pid, int number) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return "";
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= number; ++i) fields >> field;
+  return field;
+}
+constexpr int kState = 3, kStarted = 22;
+
+bool isRecord(int memory) {
+  const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  return observe::writeDump(memory, nowhere.get(), "request", 'R', 0) == 0;
+}
+
+std::int64_t steadySeconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec + 1;
+}
+
+} // namespace
+
+std::vector<std::string> ownProcesses() {
+  std::vector<std::string> own;
+  for (const std::string& name : namesIn("/proc")) {
+    struct stat info {};
+    if (name.find_first_not_of("0123456789") == std::string::npos &&
+        name != std::to_string(::getpid()) && ::stat(("/proc/" + name).c_str(), &info) == 0 &&
+        info.st_uid == ::geteuid())
+      own.push_back(name);
+  }
+  if (own.empty()) throw Error(ErrorCode::system, "cannot see any process: is /proc mounted here?");
+  return own;
+}
+
+void checkProcessId(const std::string& pid) {
+  if (pid.empty() || pid.size() > 9 || pid.find_first_not_of("0123456789") != std::string::npos ||
+      pid.starts_with('0'))
+    throw Error(ErrorCode::invalid_argument,
+                "'" + pid + "' is not a process id; write numbers, or the word all");
+}
+
+char stateOf(const std::string& pid) {
+  const std::string state = statField(pid, kState);
+  return state.empty() || state == "Z" ? 'X' : state[0];
+}
+
+FoundRecord findRecord(const std::string& pid) {
+  const auto descriptors = namesIn("/proc/" + pid + "/fd");
+  if (descriptors.empty())
+    return {errno != 0 ? FoundRecord::Why::unreadable : FoundRecord::Why::no_record, {}};
+  for (const std::string& number : descriptors) {
+    const std::string name = "/proc/" + pid + "/fd/" + number;
+    std::array<char, 64> link{};
+    if (::readlink(name.c_str(), link.data(), link.size() - 1) < 0 ||
+        !std::string(link.data()).starts_with("/memfd:rondo"))
+      continue;
+    Descriptor memory(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    // It may be another memory file of Rondo, or of another version.
+    if (memory && isRecord(memory.get())) return {FoundRecord::Why::found, std::move(memory)};
+  }
+  return {};
+}
+
+std::string reasonOf(const std::string& pid, FoundRecord::Why why) {
+  const auto number = static_cast<pid_t>(std::strtol(pid.c_str(), nullptr, 10));
+  if (::kill(number, 0) != 0 && errno == ESRCH) return "there is no process " + pid;
+  if (why == FoundRecord::Why::unreadable)
+    return "process " + pid +
+           " cannot be inspected: it belongs to another user, or changed its user; run this "
+           "command as that user or as root";
+  return "process " + pid +
+         " has no record of calls: it has made no communicator of this version "
+         "of Rondo";
+}
+
+void WatchedProcesses::findNew() {
+  for (const std::string& pid : pids_.empty() ? ownProcesses() : pids_) {
+    const std::string started = statField(pid, kStarted);
+    const auto [first, end] = processes_.equal_range(pid);
+    if (started.empty() ||
+        std::any_of(first, end, [&](const auto& known) { return known.second.started == started; }))
+      continue;
+    FoundRecord found = findRecord(pid);
+    if (found.memory) processes_.emplace(pid, Process{started, std::move(found.memory), 0});
+  }
+}
+
+int WatchedProcesses::write(int to, std::uint64_t calls) {
+  findNew();
+  int written = 0;
+  for (auto at = processes_.begin(); at != processes_.end();) {
+    auto& [pid, process] = *at;
+    const char state = statField(pid, kStarted) == process.started ? stateOf(pid) : 'X';
+    if (state == 'X' && process.ended == 0) process.ended = steadySeconds();
+    if (process.ended != 0 && steadySeconds() - process.ended > kKeepSeconds) {
+      at = processes_.erase(at);
+      continue;
+    }
+    const int error = observe::writeDump(process.memory.get(), to, "request", state, calls);
+    if (error != 0 && error != EPROTO)
+      throw Error(ErrorCode::system, std::string("cannot write a dump: ") + std::strerror(error));
+    written += error == 0;
+    ++at;
+  }
+  return written;
+}
+
+} // namespace rondo::tools

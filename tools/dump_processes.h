@@ -1,0 +1,56 @@
+// Finds the processes that have a record of calls, and reads it from outside.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/descriptor.h"
+
+namespace rondo::tools {
+
+/// The running processes of this user, except this one. Throws Error(system) without /proc.
+std::vector<std::string> ownProcesses();
+
+/// Throws Error(invalid_argument) if the text is not the number of a process.
+void checkProcessId(const std::string& pid);
+
+struct FoundRecord {
+  enum class Why { found, no_record, unreadable };
+  Why why = Why::no_record;
+  Descriptor memory; ///< of a found record. It stays readable after the end of the process.
+};
+FoundRecord findRecord(const std::string& pid);
+
+/// Why there is no record, for people.
+std::string reasonOf(const std::string& pid, FoundRecord::Why why);
+
+/// The process's state as in /proc/PID/stat: 'R', 'S', 'T', ...; 'X': it has ended.
+char stateOf(const std::string& pid);
+
+/// Processes whose records are read again and again, also after they have ended.
+class WatchedProcesses {
+ public:
+  /// `pids`: these; empty: all processes of this user, also those that start later.
+  explicit WatchedProcesses(std::vector<std::string> pids) : pids_(std::move(pids)) {}
+
+  /// Writes a dump of each process to `to`, with the last `calls` calls of each communicator. A
+  /// process that has ended is in the dumps of the next 30 seconds, with state 'X'. Returns how
+  /// many dumps it wrote. Throws Error(system) if `to` cannot be written.
+  int write(int to, std::uint64_t calls);
+
+ private:
+  struct Process {
+    std::string started; ///< when, as /proc tells it: tells apart processes of the same number
+    Descriptor memory;
+    std::int64_t ended = 0; ///< seconds; 0: it runs
+  };
+
+  void findNew();
+
+  const std::vector<std::string> pids_;
+  std::multimap<std::string, Process> processes_; ///< by number
+};
+
+} // namespace rondo::tools

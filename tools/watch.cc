@@ -1,0 +1,132 @@
+// `rondo watch`: shows what the ranks of running jobs do, from outside.
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rondo/error.h"
+#include "tools/command.h"
+#include "tools/watch_print.h"
+#include "tools/watch_serve.h"
+#include "tools/watch_view.h"
+
+namespace rondo::tools {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+struct WatchOptions : WatchConfig {
+  bool json = false, once = false;
+  std::string prometheus;
+};
+
+std::size_t linesOfTerminal() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row < 4)
+    return std::numeric_limits<std::size_t>::max();
+  return size.ws_row - 1U;
+}
+
+/// Shows the view; false if the reader has gone.
+bool show(const View& view, const WatchOptions& options) {
+  const bool live = !options.once && !options.json && ::isatty(STDOUT_FILENO) != 0;
+  std::string text = options.json ? jsonOf(view)
+                                  : tableOf(view, live ? linesOfTerminal()
+                                                       : std::numeric_limits<std::size_t>::max());
+  if (live) text.insert(0, "\x1b[H\x1b[J"); // from the top, and clears what follows
+  return std::puts(text.c_str()) >= 0 && std::fflush(stdout) == 0;
+}
+
+/// Throws if a process that was named has no record.
+void checkProcesses(const WatchOptions& options) {
+  for (const std::string& pid : options.processes) {
+    checkProcessId(pid);
+    const FoundRecord found = findRecord(pid);
+    if (!found.memory) throw Error(ErrorCode::system, reasonOf(pid, found.why));
+  }
+}
+
+/// Two looks, between which rates are measured.
+int watchOnce(Watch& watch, const WatchOptions& options) {
+  watch.look();
+  std::this_thread::sleep_for(Seconds(std::min(options.interval, 1.0)));
+  const View view = watch.look();
+  show(view, options);
+  if (view.jobs.empty()) return kError;
+  return hasFinding(view) ? kFailure : kSuccess;
+}
+
+int watchOn(Watch& watch, const WatchOptions& options, PageServer* server) {
+  for (auto next = Clock::now();;) {
+    const View view = watch.look();
+    // With an endpoint only troubles are printed, and the JSON objects that were asked for.
+    if ((!server || options.json) && !show(view, options)) return kError;
+    next = std::max(next + std::chrono::duration_cast<Clock::duration>(Seconds(options.interval)),
+                    Clock::now());
+    if (server) server->serve(metricsOf(view), next);
+    else std::this_thread::sleep_until(next);
+  }
+}
+
+int watchCommand(WatchOptions options) {
+  if (options.processes == std::vector<std::string>{"all"}) options.processes.clear();
+  checkProcesses(options);
+  std::unique_ptr<PageServer> server;
+  if (!options.prometheus.empty()) {
+    server = std::make_unique<PageServer>(options.prometheus);
+    std::fprintf(stderr, "metrics: http://%s/metrics\n", server->address().c_str());
+  }
+  Watch watch(options);
+  return options.once ? watchOnce(watch, options) : watchOn(watch, options, server.get());
+}
+
+} // namespace
+
+Action addWatch(CLI::App& parent, const std::vector<std::string>&) {
+  auto options = std::make_shared<WatchOptions>();
+  CLI::App* app = parent.add_subcommand("watch", "Show what the ranks of running jobs do now");
+  app->add_option("process", options->processes,
+                  "A process of the job, or the word all (default: all jobs of this user)");
+  app->add_option("--job", options->job, "Only this job, by its number in the table");
+  app->add_flag("--once", options->once, "Look twice within a second, print, and end");
+  app->add_flag("--json", options->json, "Print one JSON object per line and interval");
+  app->add_option("--interval", options->interval, "Seconds between looks")
+      ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  app->add_option("--patience", options->patience,
+                  "Seconds without progress in a call until a rank is blamed")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  app->add_option("--from", options->commands,
+                  "A command that prints the dumps of another host; repeat it for each host")
+      ->allow_extra_args(false);
+  app->add_option("--prometheus", options->prometheus,
+                  "Serve metrics at http://HOST:PORT/metrics; PORT alone: on loopback only");
+  app->footer(
+      "Reads the memory of the ranks through /proc. They take no part in it: it can neither slow\n"
+      "a call nor harm a job, and works while ranks hang or are stopped. They must belong to this\n"
+      "user. Ranks on other hosts are seen by the output of a command there, --from.\n"
+      "The culprit is the rank for which others wait, not one that waits. B/s are the bytes of\n"
+      "calls as `rondo bench` counts them, busB/s the bus bandwidth of nccl-tests, both over the\n"
+      "whole interval, also the time between calls.\n"
+      "Exit status of --once: 0: nothing is wrong; 1: something is; 3: there is no job.\n\n"
+      "Examples:\n"
+      "  rondo watch\n"
+      "  rondo watch --once --json\n"
+      "  rondo watch --from 'ssh host2 rondo dump all -o - --last 128 --interval 1'\n"
+      "  rondo watch --prometheus 9400\n");
+  return [options] { return watchCommand(*options); };
+}
+
+} // namespace rondo::tools

@@ -1,0 +1,45 @@
+// Reads the dumps that a command prints, for example `ssh HOST rondo dump all -o - --interval 1`.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+
+#include "tools/descriptor.h"
+
+namespace rondo::tools {
+
+/// Runs the command until the object ends. What it prints is untrusted: it must be parsed as a
+/// dump, and at most 64 MiB of it are kept.
+class DumpStream {
+ public:
+  /// Throws Error(system) if no process can be made.
+  explicit DumpStream(const std::string& command);
+  ~DumpStream();
+  DumpStream(const DumpStream&) = delete;
+  DumpStream& operator=(const DumpStream&) = delete;
+
+  /// The latest dump of each process. Does not wait.
+  std::string latest();
+  /// Why there is no news; empty: there is some.
+  std::string trouble() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Dump {
+    std::string text;
+    Clock::time_point came;
+  };
+  void read();
+  void split();
+
+  const std::string command_;
+  int process_ = -1;
+  Descriptor output_;
+  std::string rest_;                  ///< the beginning of a dump
+  std::map<std::string, Dump> dumps_; ///< by process
+  Clock::time_point news_ = Clock::now();
+  bool ended_ = false;
+};
+
+} // namespace rondo::tools
