@@ -70,6 +70,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
   out.u64(options.channel_bytes);
   out.text(options.algorithm);
   out.u8(options.deterministic);
+  out.u8(options.checksum);
   out.i32(options.channel_depth);
   out.i32(options.device);
   out.text(topology::nodeName(options.node));
@@ -82,6 +83,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     theirs.channel_bytes = in.u64();
     theirs.algorithm = in.text(kMaxText);
     theirs.deterministic = in.u8() != 0;
+    theirs.checksum = in.u8() != 0;
     theirs.channel_depth = in.i32();
     agreed.devices.push_back(in.i32());
     agreed.nodes.push_back(in.text(Options::kLongestNode));
@@ -90,6 +92,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     if (r > 0) continue;
     options.algorithm = theirs.algorithm;
     options.deterministic = theirs.deterministic;
+    options.checksum = theirs.checksum;
     options.channel_bytes = theirs.channel_bytes;
     options.channel_depth = theirs.channel_depth;
   }
@@ -167,7 +170,8 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
                                            const bootstrap::Session& session,
                                            const Options& options, bool oversubscribed) {
   if (!devices.own)
-    return std::make_unique<engine::HostEngine>(fabric, options.threads, oversubscribed);
+    return std::make_unique<engine::HostEngine>(
+        fabric, engine::HostEngine::Settings{options.threads, oversubscribed, options.checksum});
   return std::make_unique<engine::DeviceEngine>(
       devices.own, fabric,
       engine::DeviceEngine::Settings{
