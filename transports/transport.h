@@ -41,7 +41,12 @@ struct ChannelId {
 /// Sent before the body of every message.
 struct MessageHeader {
   std::uint64_t signature = 0; ///< of the call; see comm/call.h
-  std::uint64_t bytes = 0;     ///< size of the body
+  std::uint32_t bytes = 0;     ///< size of the body, less than kMaxChannelBytes
+  std::uint32_t checksum = 0;  ///< CRC32C of the body, with Options::checksum
+
+  constexpr MessageHeader() = default;
+  constexpr MessageHeader(std::uint64_t call, std::uint64_t size, std::uint32_t sum = 0)
+      : signature(call), bytes(static_cast<std::uint32_t>(size)), checksum(sum) {}
 };
 
 /// The location of a lent message body. Only the channel's Loans interpret it.

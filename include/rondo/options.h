@@ -17,7 +17,7 @@ enum class LogLevel { none, error, warn, info, trace };
 /// set. An unknown value of a RONDO variable is Error(invalid_argument) that lists the valid ones;
 /// an unknown value of an NCCL variable is logged and ignored. All ranks must pass equal values,
 /// except for `device` and `node`. All ranks use rank 0's algorithm, planner, profile,
-/// deterministic, channel_bytes and channel_depth, so that ranks cannot disagree.
+/// deterministic, checksum, channel_bytes and channel_depth, so that ranks cannot disagree.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
@@ -46,6 +46,13 @@ struct RONDO_API Options {
   /// transport, size and chunking. (avg and preMulSum first scale each contribution and round it to
   /// the element type.)
   bool deterministic = false;
+
+  /// RONDO_CHECKSUM (0 or 1). With 1, the sender adds a CRC32C to each message, and the receiver
+  /// compares it before it uses the message: what TCP or UCX moves, what passes through shared
+  /// memory, and what is lent in place. A difference ends the call on all ranks with
+  /// Error(transport) that names the sender and the step. Messages between devices are not
+  /// compared.
+  bool checksum = false;
 
   /// RONDO_TIMEOUT (seconds, fractions allowed). A call that makes no progress for this long ends
   /// with Error(timeout). From 1 ms to a year; there is no infinite timeout.

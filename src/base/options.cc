@@ -164,6 +164,8 @@ constexpr Entry kEntries[] = {
     {"RONDO_DETERMINISTIC", "",
      "1: contributions are reduced in rank order, whatever algorithm, transport or size",
      setFlag<&Options::deterministic>, showFlag<&Options::deterministic>},
+    {"RONDO_CHECKSUM", "", "1: each message has a CRC32C, which the receiver compares",
+     setFlag<&Options::checksum>, showFlag<&Options::checksum>},
     {"RONDO_TIMEOUT", "", "seconds without progress after which a call fails",
      setTimeout<&Options::timeout>, showSeconds<&Options::timeout>},
     {"RONDO_INIT_TIMEOUT", "", "seconds to create a communicator, and to make each connection",

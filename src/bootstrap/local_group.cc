@@ -2,6 +2,7 @@
 #include "bootstrap/local_group.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/awake.h"
@@ -41,6 +42,7 @@ class LocalSession final : public Session {
 
   int rank() const override { return rank_; }
   int size() const override { return communicator_->size(); }
+  std::vector<int> members() const override { return communicator_->members(); }
   std::uint64_t communicator() const override { return communicator_->id(); }
   std::uint64_t job() const override { return communicator_->job().job; }
   const net::Secret& secret() const override { return communicator_->job().secret; }
@@ -99,12 +101,29 @@ class LocalSession final : public Session {
   std::map<std::vector<bool>, std::uint64_t> shrunk_;
 };
 
+std::vector<int> allOf(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 } // namespace
 
 LocalCommunicator::LocalCommunicator(std::shared_ptr<const LocalJob> job, std::uint64_t id,
-                                     int size)
-    : job_(std::move(job)), id_(id), ledger_(size) {
-  for (int rank = 0; rank < size; ++rank) boards_.push_back(std::make_unique<ProgressBoard>());
+                                     std::vector<int> members)
+    : job_(std::move(job)),
+      id_(id),
+      members_(std::move(members)),
+      ledger_(static_cast<int>(members_.size())) {
+  for (std::size_t rank = 0; rank < members_.size(); ++rank)
+    boards_.push_back(std::make_unique<ProgressBoard>());
+}
+
+std::vector<int> LocalCommunicator::membersOf(const std::vector<bool>& stay) const {
+  std::vector<int> left;
+  for (std::size_t rank = 0; rank < members_.size(); ++rank)
+    if (stay[rank]) left.push_back(members_[rank]);
+  return left;
 }
 
 std::shared_ptr<const Round> LocalCommunicator::gather(int rank, std::uint64_t index, bool is_split,
@@ -141,9 +160,13 @@ std::unique_ptr<Session> LocalCommunicator::split(int rank, std::uint64_t index,
     for (const auto& blob : round->blobs) color_key.push_back(decodeSplit(blob));
     children.ranks = splitGroups(color_key);
     children.unclaimed = size();
-    for (const auto& [of, ranks] : children.ranks)
-      children.communicators[of] = std::make_shared<LocalCommunicator>(
-          job_, childId(id_, index, of), static_cast<int>(ranks.size()));
+    for (const auto& [of, ranks] : children.ranks) {
+      std::vector<int> members;
+      for (const int of_this : ranks)
+        members.push_back(members_[static_cast<std::size_t>(of_this)]);
+      children.communicators[of] =
+          std::make_shared<LocalCommunicator>(job_, childId(id_, index, of), std::move(members));
+    }
   }
   std::unique_ptr<Session> session;
   if (const auto group = children.ranks.find(color); group != children.ranks.end()) {
@@ -165,8 +188,7 @@ std::unique_ptr<Session> LocalCommunicator::shrink(int rank, std::uint64_t index
   std::lock_guard lock(mutex_);
   const auto [found, first] = shrunk_.try_emplace(id);
   if (first)
-    found->second = {std::make_shared<LocalCommunicator>(job_, id, static_cast<int>(staying)),
-                     staying};
+    found->second = {std::make_shared<LocalCommunicator>(job_, id, membersOf(stay)), staying};
   auto session =
       std::make_unique<LocalSession>(found->second.communicator, static_cast<int>(own), bind);
   if (--found->second.unclaimed == 0) shrunk_.erase(found);
@@ -200,9 +222,8 @@ void LocalCommunicator::agreeLocked() {
     if (ledger_.hasLeft(static_cast<int>(rank))) asking[rank] = false;
     else if (!asking[rank]) return;
   }
-  agreement_->communicator = std::make_shared<LocalCommunicator>(
-      job_, agreedId(id_, 0, ++agreements_),
-      static_cast<int>(std::count(asking.begin(), asking.end(), true)));
+  agreement_->communicator =
+      std::make_shared<LocalCommunicator>(job_, agreedId(id_, 0, ++agreements_), membersOf(asking));
   agreement_.reset();
   changed_->notify_all();
 }
@@ -270,7 +291,7 @@ void LocalCommunicator::readBoards() {
 }
 
 LocalGroup::LocalGroup(int size)
-    : world_(std::make_shared<LocalCommunicator>(makeJob(), 1, size)),
+    : world_(std::make_shared<LocalCommunicator>(makeJob(), 1, allOf(size))),
       opening_(static_cast<std::size_t>(size)),
       opened_(static_cast<std::size_t>(size)) {}
 

@@ -24,7 +24,9 @@ struct LocalJob {
 /// One communicator, shared by its ranks' sessions. Any thread may call any function.
 class LocalCommunicator {
  public:
-  LocalCommunicator(std::shared_ptr<const LocalJob> job, std::uint64_t id, int size);
+  /// `members`: see Session::members().
+  LocalCommunicator(std::shared_ptr<const LocalJob> job, std::uint64_t id,
+                    std::vector<int> members);
 
   /// Exchanges blobs. Throws the communicator's failure. After the deadline it fails the
   /// communicator with `late` and the missing ranks, because the ranks would no longer agree which
@@ -46,6 +48,7 @@ class LocalCommunicator {
 
   std::uint64_t id() const { return id_; }
   int size() const { return ledger_.size(); }
+  const std::vector<int>& members() const { return members_; }
   const LocalJob& job() const { return *job_; }
   const std::atomic<std::uint32_t>& failedWord() const { return failed_; }
   Failure failure() const;
@@ -66,6 +69,7 @@ class LocalCommunicator {
     std::vector<bool> asking;
     std::shared_ptr<LocalCommunicator> communicator; ///< null: some have not asked yet
   };
+  std::vector<int> membersOf(const std::vector<bool>& stay) const;
   void agreeLocked();
   void failLocked(Failure failure);
   void readBoards();
@@ -73,6 +77,7 @@ class LocalCommunicator {
   const base::Maker maker_;
   const std::shared_ptr<const LocalJob> job_;
   const std::uint64_t id_;
+  const std::vector<int> members_;
   std::vector<std::unique_ptr<ProgressBoard>> boards_;
   std::atomic<std::uint32_t> failed_{0};
   mutable std::mutex mutex_;

@@ -37,6 +37,7 @@ class RemoteSession final : public Session {
 
   int rank() const override { return communicator_->rank; }
   int size() const override { return static_cast<int>(communicator_->members.size()); }
+  std::vector<int> members() const override { return communicator_->members; }
   std::uint64_t communicator() const override { return communicator_->id; }
   std::uint64_t job() const override { return membership_->job_; }
   const net::Secret& secret() const override { return membership_->secret_; }

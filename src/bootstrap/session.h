@@ -93,6 +93,8 @@ class Session {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// The ranks' numbers in the communicator of the rendezvous.
+  virtual std::vector<int> members() const = 0;
   virtual std::uint64_t communicator() const = 0; ///< equal on all ranks, unique within the job
   virtual std::uint64_t job() const = 0;
   virtual const net::Secret& secret() const = 0; ///< always present; random if none was given

@@ -345,7 +345,24 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
     const ProgressLoop::Lock lock(progress_loop_);
     options = options_;
   }
-  return open(std::move(session), options, trace_);
+  const std::vector<int> members = session->members();
+  try {
+    return open(std::move(session), options, trace_);
+  } catch (const Error& error) {
+    // The caller has only the numbers of this communicator.
+    const auto culprit = static_cast<std::size_t>(error.culprit());
+    if (error.culprit() < 0 || culprit >= members.size()) throw;
+    const std::vector<int> own = session_->members();
+    const auto here = std::find(own.begin(), own.end(), members[culprit]);
+    if (here == own.end()) throw;
+    const auto rank = static_cast<int>(here - own.begin());
+    const std::string which = rank == error.culprit()
+                                  ? ""
+                                  : " (rank " + std::to_string(error.culprit()) +
+                                        " of the new communicator is rank " + std::to_string(rank) +
+                                        " of this one)";
+    throw Error(error.code(), error.what() + which, rank);
+  }
 }
 
 template <class Body>

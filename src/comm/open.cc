@@ -72,6 +72,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
   out.text(options.algorithm);
   out.text(options.planner);
   out.u8(options.deterministic);
+  out.u8(options.checksum);
   out.i32(options.channel_depth);
   out.i32(options.device);
   out.text(options.trace_folder);
@@ -86,6 +87,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     theirs.algorithm = in.text(kMaxText);
     theirs.planner = in.text(kMaxText);
     theirs.deterministic = in.u8() != 0;
+    theirs.checksum = in.u8() != 0;
     theirs.channel_depth = in.i32();
     agreed.devices.push_back(in.i32());
     theirs.trace_folder = in.text(kMaxText);
@@ -96,6 +98,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     options.algorithm = theirs.algorithm;
     options.planner = theirs.planner;
     options.deterministic = theirs.deterministic;
+    options.checksum = theirs.checksum;
     options.channel_bytes = theirs.channel_bytes;
     options.channel_depth = theirs.channel_depth;
     options.trace_folder = theirs.trace_folder;
@@ -190,7 +193,8 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
                                            const bootstrap::Session& session,
                                            const Options& options, bool oversubscribed) {
   if (!devices.own)
-    return std::make_unique<engine::HostEngine>(fabric, options.threads, oversubscribed);
+    return std::make_unique<engine::HostEngine>(
+        fabric, engine::HostEngine::Settings{options.threads, oversubscribed, options.checksum});
   return std::make_unique<engine::DeviceEngine>(
       devices.own, fabric,
       engine::DeviceEngine::Settings{

@@ -45,7 +45,9 @@ bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t t
       arriving_.push_back(
           {at(run, step.output, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
   }
+  const std::uint32_t sent = header->checksum; // the header is gone when all has arrived
   if (!end.receiver->receive(arriving_)) return false;
+  if (checksum_) requireArrived(run, step, end, sent);
   end.arrival = End::Arrival::complete;
   return true;
 }
@@ -72,7 +74,8 @@ std::byte* HostEngine::stagingOf(End& end) const {
   return static_cast<std::byte*>(end.staging.data()) + end.next_staging * slot;
 }
 
-void HostEngine::sendCarriers(Run& run, const BoundStep& step, std::size_t tile) {
+void HostEngine::sendCarriers(Run& run, const BoundStep& step, std::size_t tile,
+                              std::uint32_t checksum) {
   const plan::PieceOffsets* source = sourceOf(run, step);
   for (End* end : step.sends) {
     if (end->mapped()) continue;
@@ -85,7 +88,7 @@ void HostEngine::sendCarriers(Run& run, const BoundStep& step, std::size_t tile)
         pieces_.push_back(
             {at(run, *source, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
     }
-    end->sender->start({run.signature, step.bytes}, pieces_);
+    end->sender->start({run.signature, step.bytes, checksum}, pieces_);
   }
 }
 

@@ -152,8 +152,9 @@ bool HostEngine::connect(BoundPlan& plan) {
         }
         for (const BoundOperand& input : step.inputs)
           step.carries |= input.wire && !input.wire->mapped();
-        step.small_copy = !step.carries && step.bytes <= transport::SlotRing::kInlineBytes &&
-                          step.bytes > 0 && step.segments.size() == 1 && step.inputs.size() == 1;
+        step.small_copy = !checksum_ && !step.carries &&
+                          step.bytes <= transport::SlotRing::kInlineBytes && step.bytes > 0 &&
+                          step.segments.size() == 1 && step.inputs.size() == 1;
       }
   plan.connected = true;
   return true;

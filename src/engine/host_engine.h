@@ -17,12 +17,18 @@ namespace rondo::engine {
 /// No function blocks.
 class HostEngine final : public Engine {
  public:
-  /// `threads`: see Options::threads. `oversubscribed`: ranks share processors.
-  explicit HostEngine(Fabric& fabric, int threads = 1, bool oversubscribed = false)
+  struct Settings {
+    int threads = 1;             ///< see Options::threads
+    bool oversubscribed = false; ///< ranks share processors
+    bool checksum = false;       ///< see Options::checksum
+  };
+  explicit HostEngine(Fabric& fabric) : HostEngine(fabric, Settings()) {}
+  HostEngine(Fabric& fabric, const Settings& settings)
       : Engine(false),
         fabric_(fabric),
-        oversubscribed_(oversubscribed),
-        crew_(threads > 1 ? std::make_unique<Crew>(threads) : nullptr) {}
+        oversubscribed_(settings.oversubscribed),
+        checksum_(settings.checksum),
+        crew_(settings.threads > 1 ? std::make_unique<Crew>(settings.threads) : nullptr) {}
 
   BoundPlan bind(plan::Planned& planned, const plan::CallShape& shape) override {
     return engine::bind(planned.plan(), shape, fabric_);
@@ -91,14 +97,19 @@ class HostEngine final : public Engine {
                       std::size_t count);
   static const plan::PieceOffsets* sourceOf(const Run& run, const BoundStep& step);
   std::byte* stagingOf(End& end) const;
-  void sendCarriers(Run& run, const BoundStep& step, std::size_t tile);
+  void sendCarriers(Run& run, const BoundStep& step, std::size_t tile, std::uint32_t checksum);
   std::byte* at(const Run& run, const plan::PieceOffsets& piece, std::size_t segment,
                 std::size_t tile) const;
+  std::uint32_t checksumOf(const Run& run, const BoundStep& step, std::size_t tile);
+  void requireBodies(const Run& run, const BoundStep& step) const;
+  void requireArrived(const Run& run, const BoundStep& step, const End& end,
+                      std::uint32_t sent) const;
   bool flush(Run& run);
   void finish(Run& run);
 
   Fabric& fabric_;
   const bool oversubscribed_;
+  const bool checksum_;
   const std::unique_ptr<Crew> crew_; ///< null: this rank has one thread
   Queue collectives_;
   std::map<int, Queue> point_to_point_;

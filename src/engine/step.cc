@@ -95,11 +95,14 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
   }
 
+  if (checksum_) [[unlikely]]
+    requireBodies(run, step);
   if (!alreadyInPlace(run, step)) compute(run, step, tile);
 
+  const std::uint32_t checksum = checksum_ && !step.sends.empty() ? checksumOf(run, step, tile) : 0;
   for (End* end : step.sends) {
     if (!end->mapped()) continue;
-    const transport::MessageHeader header{run.signature, step.bytes};
+    const transport::MessageHeader header{run.signature, step.bytes, checksum};
     if (end->offer) {
       const std::byte* data = at(run, *sourceOf(run, step), 0, tile);
       note(*run.plan, {end, end->ring->lend(header, *end->offer), data, step.bytes});
@@ -108,7 +111,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
       end->ring->publish(header);
     }
   }
-  if (step.carries) sendCarriers(run, step, tile);
+  if (step.carries) sendCarriers(run, step, tile, checksum);
   for (const BoundOperand& input : step.inputs) {
     if (!input.wire) continue;
     if (input.wire->mapped()) {

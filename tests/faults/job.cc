@@ -1,10 +1,7 @@
 // Starts the ranks in their own process group, and reads their pipe line by line.
 #include "job.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,27 +9,10 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "base/unique_fd.h"
+#include "support/free_port.h"
 #include "support/paths.h"
 
 namespace rondo::test {
-
-namespace {
-
-/// A loopback TCP port without a listener.
-int freePort() {
-  const base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(fd.get(), any, length) != 0 || ::getsockname(fd.get(), any, &length) != 0)
-    std::abort();
-  return ntohs(address.sin_port);
-}
-
-} // namespace
 
 long long now() {
   timespec time{};

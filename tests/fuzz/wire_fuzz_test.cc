@@ -1,7 +1,12 @@
 // Proves, for fixed seeds: for any bytes, the parsers of wire and text forms return a value or
 // throw their typed error, and the value is canonical. The sanitizers check the rest.
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/codec.h"
@@ -10,7 +15,9 @@
 #include "net/handshake.h"
 #include "rondo/error.h"
 #include "rondo/types.h"
+#include "support/paths.h"
 #include "support/test.h"
+#include "targets.h"
 
 using namespace rondo;
 using namespace rondo::base;
@@ -195,5 +202,40 @@ TEST_CASE("fuzz: texts of the environment and the command line") {
         if (error.code() != ErrorCode::invalid_argument) FAIL(quoted(text));
       }
     }
+  }
+}
+
+namespace {
+
+/// What libFuzzer found worth keeping: inputs that take different ways through the readers.
+std::vector<Bytes> corpusOf(std::string_view target) {
+  std::vector<Bytes> all;
+  const std::string folder =
+      std::string(RONDO_SOURCE_DIR "/tests/fuzz/corpus/") + std::string(target);
+  if (!std::filesystem::exists(folder)) return all;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    all.push_back(toBytes(std::as_bytes(std::span(text))));
+  }
+  return all;
+}
+
+} // namespace
+
+// With Clang, `fuzz_targets` searches for more (tests/README.md).
+TEST_CASE("fuzz: every reader takes valid inputs, and all others it takes or refuses") {
+  std::mt19937 random(6);
+  for (const fuzz::Target& target : fuzz::targets()) {
+    INFO(std::string(target.name));
+    std::vector<Bytes> inputs = target.seeds();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      INFO("seed " << i);
+      CHECK(target.run(inputs[i]));
+    }
+    for (Bytes& input : corpusOf(target.name)) inputs.push_back(std::move(input));
+    for (const Bytes& input : inputs) target.run(input);
+    for (int round = 0; round < 1000; ++round)
+      target.run(mutate(random, inputs[random() % inputs.size()]));
   }
 }

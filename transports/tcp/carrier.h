@@ -1,10 +1,11 @@
 // The two ends of a channel over connected stream sockets.
 //
-// Over one socket, a message is a header of 16 bytes (signature, body bytes; little-endian)
-// followed by its body. Over several sockets (the channel's *lines*), a message is divided into
-// parts of kPartBytes. Each part has a header of its own: number of the message, signature, body
-// bytes, start of the part. Any line may carry any part, and several lines may carry the same part.
-// So a line may be slow, connect late, or end at any time.
+// Over one socket, a message is a header of 16 bytes (signature, body bytes, checksum of the body;
+// little-endian) followed by its body. Over several sockets (the channel's *lines*), a message is
+// divided into parts of kPartBytes. Each part has a header of its own: number of the message,
+// signature, body bytes, checksum of the whole body, start of the part. Any line may carry any
+// part, and several lines may carry the same part. So a line may be slow, connect late, or end at
+// any time. With Options::checksum each header is followed by its own CRC32C, in 8 bytes.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,7 @@ namespace rondo::transport::tcp {
 
 inline constexpr std::size_t kHeaderBytes = 16;
 inline constexpr std::size_t kPartHeaderBytes = 32;
+inline constexpr std::size_t kSealBytes = 8; ///< the CRC32C of a header
 
 /// Bytes [begin, end) of a body.
 struct Range {
@@ -40,6 +42,10 @@ struct SocketSettings {
   ChannelSize size;
   /// The connection counts as dead if the peer's system acknowledges no data for this long.
   std::chrono::milliseconds silence{3000};
+  bool sealed = false; ///< headers are followed by their CRC32C
+
+  /// A header with its CRC32C, if it has one.
+  std::size_t headerBytes(std::size_t header) const { return header + (sealed ? kSealBytes : 0); }
 };
 
 /// Makes the sending end. The socket must be connected and non-blocking; it need not be TCP. Header

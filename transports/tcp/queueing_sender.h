@@ -15,8 +15,8 @@ namespace rondo::transport::tcp {
 /// At most as many messages are pending as the channel is deep. Messages are numbered from the
 /// channel's first. The entries of the ring are reused and keep their memory.
 ///
-/// `Message` has set(header, body), which starts a new message, and reads(data, size), which
-/// returns whether any of these bytes must still be sent.
+/// `Message` has set(header, body, settings), which starts a new message, and reads(data, size),
+/// which returns whether any of these bytes must still be sent.
 template <class Message>
 class QueueingSender : public CarrierSender {
  public:
@@ -28,7 +28,7 @@ class QueueingSender : public CarrierSender {
       progress();
       if (pending() == ring_.size()) return false;
     }
-    at(end_++).set(header, body);
+    at(end_++).set(header, body, settings_);
     progress();
     return true;
   }

@@ -17,10 +17,10 @@ class Receiver final : public CarrierReceiver {
 
   const MessageHeader* peek() override {
     if (started_) return &header_;
-    const std::byte* head = inlet_.next(kHeaderBytes, settings_);
+    const std::byte* head = inlet_.next(settings_.headerBytes(kHeaderBytes), settings_);
     if (!head) return nullptr;
-    header_ = {decodeWord(head), decodeWord(head + 8)};
-    requireSlot(header_.bytes, settings_);
+    requireSeal(head, kHeaderBytes, settings_);
+    header_ = decodeHeader(decodeWord(head), decodeWord(head + 8), settings_);
     done_ = 0;
     started_ = true;
     return &header_;
@@ -32,7 +32,7 @@ class Receiver final : public CarrierReceiver {
                                             [](std::size_t sum, const MutableBytes& piece) {
                                               return sum + piece.size;
                                             }));
-    const auto bytes = static_cast<std::size_t>(header_.bytes);
+    const std::size_t bytes = header_.bytes;
     done_ += inlet_.read(body, {done_, bytes}, settings_);
     started_ = done_ < bytes;
     return !started_;

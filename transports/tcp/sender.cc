@@ -7,21 +7,24 @@ namespace rondo::transport::tcp {
 namespace {
 
 struct StreamMessage {
-  std::array<std::byte, kHeaderBytes> header;
+  std::array<std::byte, kHeaderBytes + kSealBytes> header;
+  std::size_t header_bytes = kHeaderBytes;
   OutgoingBody body;
 
-  void set(const MessageHeader& of, std::span<const ConstBytes> pieces) {
-    header = encodeWords<2>({of.signature, of.bytes});
-    body.set(static_cast<std::size_t>(of.bytes), pieces);
+  void set(const MessageHeader& of, std::span<const ConstBytes> pieces,
+           const SocketSettings& settings) {
+    header = encodeWords<2>({of.signature, sizeWord(of)}, settings.sealed);
+    header_bytes = settings.headerBytes(kHeaderBytes);
+    body.set(of.bytes, pieces);
   }
   bool reads(const void* data, std::size_t size) const { return body.overlaps(data, size); }
 
-  std::size_t bytes() const { return kHeaderBytes + body.bytes; }
+  std::size_t bytes() const { return header_bytes + body.bytes; }
   /// Adds what is left after the first `done` bytes. False: there was not room for all.
   bool gather(std::size_t done, Pieces& pieces) const {
-    if (done < kHeaderBytes && !pieces.add(header.data() + done, kHeaderBytes - done)) return false;
+    if (done < header_bytes && !pieces.add(header.data() + done, header_bytes - done)) return false;
     return pieces.add(std::span<const ConstBytes>(body.pieces),
-                      Range{done - std::min(done, kHeaderBytes), body.bytes});
+                      Range{done - std::min(done, header_bytes), body.bytes});
   }
 };
 

@@ -122,7 +122,8 @@ class StripedReceiver final : public CarrierReceiver {
     guarded(line, [&] {
       while (line.inlet) {
         if (!line.head) {
-          const std::byte* bytes = line.inlet->next(kPartHeaderBytes, settings_);
+          const std::byte* bytes =
+              line.inlet->next(settings_.headerBytes(kPartHeaderBytes), settings_);
           if (!bytes) return;
           line.head = decode(bytes);
         }
@@ -133,10 +134,10 @@ class StripedReceiver final : public CarrierReceiver {
   }
 
   Head decode(const std::byte* bytes) const {
+    requireSeal(bytes, kPartHeaderBytes, settings_);
     Head head;
     head.message = decodeWord(bytes);
-    head.header = {decodeWord(bytes + 8), decodeWord(bytes + 16)};
-    requireSlot(head.header.bytes, settings_);
+    head.header = decodeHeader(decodeWord(bytes + 8), decodeWord(bytes + 16), settings_);
     const std::uint64_t begin = decodeWord(bytes + 24);
     head.part = static_cast<std::size_t>(begin / kPartBytes);
     if (begin % kPartBytes != 0 ||
@@ -169,7 +170,8 @@ class StripedReceiver final : public CarrierReceiver {
   bool fill(Line& line, Incoming& message, std::span<const MutableBytes> body) {
     Head& head = *line.head;
     if (head.header.bytes != message.header.bytes ||
-        head.header.signature != message.header.signature)
+        head.header.signature != message.header.signature ||
+        head.header.checksum != message.header.checksum)
       fail(head);
     head.unwanted = message.arrived[head.part];
     if (head.unwanted) return true;

@@ -39,7 +39,8 @@ struct Message {
   std::size_t handed = 0;  ///< parts that were assigned to a line
   std::size_t missing = 0; ///< parts that have not arrived
 
-  void set(const MessageHeader& of, std::span<const ConstBytes> pieces) {
+  void set(const MessageHeader& of, std::span<const ConstBytes> pieces,
+           const SocketSettings& /*settings*/) {
     header = of;
     body.set(static_cast<std::size_t>(of.bytes), pieces);
     missing = partsOf(body.bytes);
@@ -73,7 +74,7 @@ struct Line {
   Clock::time_point measured_since{}; ///< start of the measurement; used while it carries anything
   std::size_t measured = 0;           ///< bytes that have arrived since then
   Seconds latency{};                  ///< time from assignment to arrival of the last part
-  std::array<std::byte, kPartHeaderBytes> header{}; ///< of the last cargo
+  std::array<std::byte, kPartHeaderBytes + kSealBytes> header{}; ///< of the last cargo
   /// The rest of the last cargo with its header, if its message was completed by other lines.
   std::vector<std::byte> rest;
   Clock::time_point unanswered_since{};
@@ -307,7 +308,7 @@ class StripedSender final : public QueueingSender<Message> {
     load.ahead = static_cast<std::size_t>(line.end - line.acknowledged);
     if (!line.cargo.empty()) {
       const Cargo& oldest = line.cargo.front();
-      load.oldest = kPartHeaderBytes + oldest.bytes;
+      load.oldest = settings_.headerBytes(kPartHeaderBytes) + oldest.bytes;
       load.oldest_age = now_ - std::max(oldest.handed_over, line.last_arrival);
     }
     return load;
@@ -326,10 +327,11 @@ class StripedSender final : public QueueingSender<Message> {
     Line& line = lines_[index];
     Message& message = at(next.what.message);
     message.parts[next.what.part].lines |= std::uint32_t{1} << index;
-    line.header = encodeWords<4>({next.what.message, message.header.signature, message.header.bytes,
-                                  next.what.part * kPartBytes});
+    line.header = encodeWords<4>({next.what.message, message.header.signature,
+                                  sizeWord(message.header), next.what.part * kPartBytes},
+                                 settings_.sealed);
     line.rest.clear();
-    line.end += kPartHeaderBytes + bytes;
+    line.end += settings_.headerBytes(kPartHeaderBytes) + bytes;
     line.last_use = now_;
     if (line.cargo.empty()) {
       line.measured_since = now_;
@@ -362,7 +364,8 @@ class StripedSender final : public QueueingSender<Message> {
     Range range = partOf(message.body.bytes, cargo.what.part);
     if (left > cargo.bytes) {
       const std::size_t of_header = left - cargo.bytes;
-      pieces.add(line.header.data() + kPartHeaderBytes - of_header, of_header);
+      pieces.add(line.header.data() + settings_.headerBytes(kPartHeaderBytes) - of_header,
+                 of_header);
     } else {
       range.begin = range.end - left;
     }

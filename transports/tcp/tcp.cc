@@ -149,7 +149,7 @@ class Pending : public PendingWithDeadline {
   Pending(const ChannelId& id, const Context& context, std::size_t lines)
       : PendingWithDeadline("tcp", id, context),
         settings_{channel_, peer_, carrierSize(context.options, lines),
-                  silenceLimit(context.options)},
+                  silenceLimit(context.options), context.options.checksum},
         sockets_(lines) {}
 
  protected:

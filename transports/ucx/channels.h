@@ -33,6 +33,7 @@ struct EndSettings {
 struct Outbox {
   struct Message {
     std::uint64_t signature = 0;
+    std::uint32_t checksum = 0;
     std::size_t bytes = 0;
     std::vector<Piece> body; ///< keeps its capacity, so that sending does not allocate
     std::array<std::byte, kShortHeader> header{};

@@ -44,7 +44,8 @@ bool Channels::start(Outbox& box, const MessageHeader& header, std::span<const C
   if (box.pending() == box.queue.size()) return false;
   Outbox::Message& message = box.message(box.end++);
   message.signature = header.signature;
-  message.bytes = static_cast<std::size_t>(header.bytes);
+  message.checksum = header.checksum;
+  message.bytes = header.bytes;
   assign(message.body, body);
   issue(box);
   reap(box);
@@ -57,7 +58,8 @@ void Channels::issue(Outbox& box) {
     const auto number = static_cast<std::uint32_t>(box.issued);
     if (number - box.done_with >= kUcxWindow) return;
     Outbox::Message& message = box.message(box.issued);
-    message.header = Short{Word::body, number, box.receiver_key, message.signature}.encode();
+    message.header =
+        Short{Word::body, number, box.receiver_key, message.signature, message.checksum}.encode();
     worker_->send(*peer(box.settings.peer).endpoint, message.header, message.body,
                   message.bytes > kUcxEagerBytes, message.sent);
   }
@@ -127,7 +129,7 @@ bool Channels::takeBody(const Short& header, const Arrival& arrival) {
   }
   place.taken = true;
   place.announced = arrival.announced;
-  place.header = {header.signature, arrival.bytes};
+  place.header = {header.signature, arrival.bytes, header.checksum};
   place.kept = nullptr;
   if (arrival.announced || (arrival.keepable && arrival.bytes > kUcxKeepBytes)) {
     place.kept = arrival.data;
@@ -201,7 +203,7 @@ void Channels::credit(Inbox& box) {
     return;
   }
   box.credited = box.next;
-  box.receipt = Short{Word::credit, box.next, box.sender_key, 0}.encode();
+  box.receipt = Short{Word::credit, box.next, box.sender_key, 0, 0}.encode();
   worker_->send(*peer(box.settings.peer).endpoint, box.receipt, {}, false, box.paid);
 }
 

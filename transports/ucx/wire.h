@@ -1,4 +1,4 @@
-// The header of every UCX message: 24 bytes, or up to 64 for the first messages of a channel.
+// The header of every UCX message: 28 bytes, or up to 64 for the first messages of a channel.
 //
 // A channel begins with a hello from its sender and a welcome from its receiver. Both prove that
 // their rank knows the job's secret. Each contains a key, a random number. Later messages name
@@ -19,16 +19,17 @@ namespace rondo::transport::ucx {
 
 enum class Word : std::uint32_t { body = 1, credit, hello, welcome, goodbye };
 
-inline constexpr std::size_t kShortHeader = 24;
+inline constexpr std::size_t kShortHeader = 28;
 inline constexpr std::size_t kProofBytes = 16;
 
 /// Numbers are little-endian. The fields of a body: its number in the channel, the receiver's key,
-/// the call's signature. Of a credit: the number of bodies that the receiver has received, the
-/// sender's key, nothing.
+/// the call's signature, the body's checksum. Of a credit: the number of bodies that the receiver
+/// has received, the sender's key, nothing, nothing.
 struct Short {
   Word word = Word::body;
   std::uint32_t number = 0;
   std::uint64_t key = 0, signature = 0;
+  std::uint32_t checksum = 0;
 
   std::array<std::byte, kShortHeader> encode() const {
     std::array<std::byte, kShortHeader> out;
@@ -36,13 +37,15 @@ struct Short {
     base::storeLittleEndian(out.data() + 4, number);
     base::storeLittleEndian(out.data() + 8, key);
     base::storeLittleEndian(out.data() + 16, signature);
+    base::storeLittleEndian(out.data() + 24, checksum);
     return out;
   }
   static Short decode(std::span<const std::byte, kShortHeader> in) {
     return {static_cast<Word>(base::loadLittleEndian<std::uint32_t>(in.data())),
             base::loadLittleEndian<std::uint32_t>(&in[4]),
             base::loadLittleEndian<std::uint64_t>(&in[8]),
-            base::loadLittleEndian<std::uint64_t>(&in[16])};
+            base::loadLittleEndian<std::uint64_t>(&in[16]),
+            base::loadLittleEndian<std::uint32_t>(&in[24])};
   }
 };
 

@@ -32,6 +32,7 @@ bool set(Options& options, const std::string& name, nb::handle value) {
   const auto number = [&] { return nb::cast<int>(value); };
   if (name == "algorithm") options.algorithm = text();
   else if (name == "transports") options.transports = text();
+  else if (name == "checksum") options.checksum = nb::cast<bool>(value);
   else if (name == "deterministic") options.deterministic = nb::cast<bool>(value);
   else if (name == "timeout") options.timeout = seconds(value);
   else if (name == "init_timeout") options.init_timeout = seconds(value);
@@ -60,7 +61,7 @@ Options optionsOf(const nb::kwargs& given) {
     }
     if (!known)
       refuse("init", "there is no option " + name +
-                         "; there are algorithm, transports, deterministic, timeout, "
+                         "; there are algorithm, transports, deterministic, checksum, timeout, "
                          "init_timeout, heartbeat, patient, channel_bytes, threads, node, bind, "
                          "socket_interface, comm_id and secret_file, and the variables of `rondo "
                          "help environment`");
@@ -141,9 +142,9 @@ srun. Without a launcher it is a group of one rank. With rank and size, the rank
 address of the option comm_id, where rank 0 listens, or by the unique_id that one of them made.
 
 Options (strings if nothing else is said; the same on all ranks; the RONDO_* variables are their
-defaults): algorithm, transports, deterministic (bool), timeout, init_timeout, heartbeat (seconds),
-patient (bool), channel_bytes (int), threads (int), node, bind, socket_interface, comm_id,
-secret_file.
+defaults): algorithm, transports, deterministic, checksum (bool), timeout, init_timeout, heartbeat
+(seconds), patient (bool), channel_bytes (int), threads (int), node, bind, socket_interface,
+comm_id, secret_file.
 
 Raises rondo.Error with code "init_failed" after init_timeout (60 s); the text lists the missing
 ranks.

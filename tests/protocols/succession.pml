@@ -1,0 +1,224 @@
+/* Who hosts the control plane after its host died or was cut off, and which part of a job whose
+ * network is cut in two goes on: src/bootstrap/README.md, "When the hub dies", as a model.
+ *
+ * `succession_test.py` explores every run of it: ranks that crash at any point, a network that is
+ * cut in two halves at any point and mends, and messages that are lost with their connections.
+ *
+ * A hub counts the ranks that answer it. `gone` are the ranks of which it is certain that they have
+ * ended, because their listener refuses connections. One thing is taken from time: a hub stops to
+ * count a silent rank after three heartbeats, and a rank gives up a silent hub after four.
+ *
+ * Left out: an agreement of which only some ranks hear before their hub dies. That may leave two
+ * communicators of one job, as the page says.
+ *
+ * Options: N, the ranks (2 to 4). GOES_ON: the property is not that two parts never both go on, but
+ * that one does; then a cut network does not mend, and a new hub decides only when the ranks that it
+ * can reach have come, as they do in time. Broken variants, which must fail: NO_MAJORITY;
+ * NO_QUESTION (the old host counts as dead); HASTE (a rank gives up a hub that still counts it);
+ * with GOES_ON also HASTY_HUB (it decides at once). */
+#ifndef N
+#define N 3
+#endif
+#define MOST_CUTS 1
+#define ALL ((1 << N) - 1)
+#define NONE N
+#define bit(r) (1 << (r))
+#define in(r, set) (((set) >> (r)) & 1)
+#define size(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
+#define lives(r) in(r, alive)
+#define sees(a, b) (in(a, half) == in(b, half))
+#define lowest(set) ((set) & (0 - (set)))
+
+byte alive = ALL;
+byte half = 0; /* the ranks in one half of a cut network */
+byte cuts = 0;
+
+/* of each rank */
+byte follows[N]; /* its hub, or NONE while it looks for another one */
+byte old[N];     /* the hub that it followed before */
+byte passed[N];  /* candidates that have ended or do not answer */
+byte told[N];    /* ranks that have ended, as its hub told it */
+bool out[N];     /* it was told that its part does not go on */
+
+/* of the hub in each rank's process */
+bool hosts[N], serves[N];
+byte counts[N], gone[N];
+
+#ifdef NO_MAJORITY
+#define majority(h, here) true
+#else
+#define majority(h, here) \
+  (2 * size(here) > N - size(gone[h]) || \
+   (2 * size(here) == N - size(gone[h]) && (lowest(ALL & ~gone[h]) & (here)) != 0))
+#endif
+/* A communicator with a dead rank does nothing, so only living ranks make a part that goes on. */
+#define goesOn(h) (lives(h) && serves[h] && majority(h, counts[h] & alive))
+
+#ifdef HASTE
+#define gaveUp(h, r) (!sees(h, r) || !in(r, counts[h]))
+#else
+#define gaveUp(h, r) (!in(r, counts[h]))
+#endif
+
+inline tellMembers(h) {
+  byte m = 0;
+  do
+  :: m < N ->
+    if
+    :: in(m, counts[h]) && sees(h, m) -> told[m] = told[m] | gone[h]
+    :: else
+    fi;
+    m++
+  :: else -> break
+  od;
+  m = 0
+}
+
+inline dissolve(h) {
+  byte m = 0;
+  do
+  :: m < N ->
+    if
+    :: in(m, counts[h]) -> out[m] = true; follows[m] = NONE
+    :: else
+    fi;
+    m++
+  :: else -> break
+  od;
+  m = 0;
+  counts[h] = 0;
+  hosts[h] = false
+}
+
+/* Every rank that this hub does not count is asked: `gone[h]` gets those that have ended. */
+inline askAll(h) { gone[h] = gone[h] | (ALL & ~alive & ~counts[h] & (in(h, half) -> half : ALL & ~half)) }
+
+/* Living ranks that the hub can reach, and that are still to come to it. */
+#define came(h, r) (!lives(r) || !sees(h, r) || out[r] || follows[r] == h)
+#if !defined(GOES_ON) || defined(HASTY_HUB)
+#define mayDecide(h) true
+#elif N == 2
+#define mayDecide(h) (came(h, 0) && came(h, 1))
+#elif N == 3
+#define mayDecide(h) (came(h, 0) && came(h, 1) && came(h, 2))
+#else
+#define mayDecide(h) (came(h, 0) && came(h, 1) && came(h, 2) && came(h, 3))
+#endif
+
+proctype Rank(byte me) {
+  byte x;
+  end: do
+  /* As a hub that serves. */
+  :: d_step { lives(me) && serves[me] && (counts[me] & ~alive) != 0 ->
+      x = lowest(counts[me] & ~alive); counts[me] = counts[me] & ~x }
+  :: d_step { lives(me) && serves[me] &&
+             (counts[me] & (in(me, half) -> ALL & ~half : half)) != 0 ->
+      x = lowest(counts[me] & (in(me, half) -> ALL & ~half : half));
+      counts[me] = counts[me] & ~x }
+  :: d_step { lives(me) && serves[me] &&
+             (ALL & ~alive & ~counts[me] & ~gone[me] & (in(me, half) -> half : ALL & ~half)) != 0 ->
+      askAll(me); tellMembers(me) }
+  /* As a hub that takes over: it decides when all have come or been asked. */
+  :: d_step { lives(me) && hosts[me] && !serves[me] && mayDecide(me) ->
+      counts[me] = counts[me] & alive & (in(me, half) -> half : ALL & ~half);
+      askAll(me);
+      if
+      :: majority(me, counts[me]) -> serves[me] = true; tellMembers(me)
+      :: else -> dissolve(me)
+      fi }
+  /* As a member whose hub died, or does not answer. */
+  :: d_step { lives(me) && !out[me] && follows[me] != NONE && follows[me] != me &&
+             ((!lives(follows[me]) && (sees(me, follows[me]) || cuts > 0)) ||
+              gaveUp(follows[me], me)) ->
+      old[me] = follows[me]; follows[me] = NONE; passed[me] = 0 }
+  /* Looking for another hub, at the lowest rank that may live. */
+  :: d_step { lives(me) && !out[me] && follows[me] == NONE ->
+      x = 0;
+      do
+      :: x < N && (x == old[me] || in(x, passed[me]) || in(x, told[me])) -> x++
+      :: else -> break
+      od;
+      if
+      :: x == N -> out[me] = true
+      :: x == me ->
+        follows[me] = me; hosts[me] = true; serves[me] = false;
+        counts[me] = bit(me); gone[me] = told[me];
+#ifdef NO_QUESTION
+        gone[me] = gone[me] | bit(old[me])
+#endif
+      :: x < N && x != me && (!sees(me, x) || !lives(x)) -> passed[me] = passed[me] | bit(x)
+      :: x < N && x != me && sees(me, x) && lives(x) && hosts[x] && !serves[x] ->
+        follows[me] = x; counts[x] = counts[x] | bit(me)
+      :: x < N && x != me && sees(me, x) && lives(x) && (out[x] || serves[x]) -> out[me] = true
+      :: else /* it has not noticed yet, and is waited for */
+      fi;
+      x = 0 }
+  od
+}
+
+proctype Faults() {
+  byte x;
+  end: do
+  :: atomic { size(alive) > 1 -> select(x : 0 .. N - 1);
+      if
+      :: lives(x) -> alive = alive & ~bit(x)
+      :: else
+      fi; x = 0 }
+  :: atomic { half == 0 && cuts < MOST_CUTS -> cuts++; select(x : 1 .. ALL - 1); half = x; x = 0 }
+#ifndef GOES_ON
+  :: d_step { half != 0 -> half = 0 }
+#endif
+  :: true -> break /* nothing more happens */
+  od
+}
+
+#define two(a, b) (goesOn(a) && goesOn(b))
+#if N == 2
+#define split (two(0, 1))
+#elif N == 3
+#define split (two(0, 1) || two(0, 2) || two(1, 2))
+#else
+#define split \
+  (two(0, 1) || two(0, 2) || two(1, 2) || two(0, 3) || two(1, 3) || two(2, 3))
+#endif
+
+#ifdef GOES_ON
+/* A half with more than half of the ranks that may live. Ranks that died there are known. */
+#define large(side) (2 * size(alive & (side)) > N - size((side) & ~alive))
+#define inPart(h, side) (in(h, side) && goesOn(h))
+#if N == 2
+#define anyGoesOn(side) (inPart(0, side) || inPart(1, side))
+#elif N == 3
+#define anyGoesOn(side) (inPart(0, side) || inPart(1, side) || inPart(2, side))
+#else
+#define anyGoesOn(side) \
+  (inPart(0, side) || inPart(1, side) || inPart(2, side) || inPart(3, side))
+#endif
+#define good \
+  ((!large(half) || anyGoesOn(half)) && (!large(ALL & ~half) || anyGoesOn(ALL & ~half)))
+/* Finds the runs in which it is not so again and again, or for ever. */
+never {
+  again: do
+  :: !(good) -> goto accept
+  :: true
+  od;
+  accept: goto again
+}
+#else
+active proctype Monitor() {
+  end: atomic { split -> assert(false) }
+}
+#endif
+
+init {
+  byte r = 0;
+  atomic {
+    do
+    :: r < N -> follows[r] = 0; old[r] = NONE; run Rank(r); r++
+    :: else -> break
+    od;
+    hosts[0] = true; serves[0] = true; counts[0] = ALL;
+    run Faults();
+    r = 0
+  }
+}

@@ -1,0 +1,67 @@
+"""Explores succession.pml with spin: the rules hold, and each broken variant of them is found.
+
+Without spin and a C compiler it is skipped (status 77).
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MODEL = pathlib.Path(__file__).resolve().parent / "succession.pml"
+
+# The ranks, the options of the model, and whether the property must hold.
+CASES = [
+    (2, [], True),
+    (3, [], True),
+    (4, [], True),
+    (2, ["GOES_ON"], True),
+    (3, ["GOES_ON"], True),
+    (4, ["GOES_ON"], True),
+    (3, ["NO_MAJORITY"], False),
+    (3, ["NO_QUESTION"], False),
+    (3, ["HASTE"], False),
+    (3, ["GOES_ON", "HASTY_HUB"], False),
+]
+
+
+def run(command, folder):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def explore(compiler, ranks, options):
+    """Returns whether the property holds in all runs, and how many states they have."""
+    fair = "GOES_ON" in options
+    with tempfile.TemporaryDirectory() as folder:
+        defines = [f"-D{option}" for option in [f"N={ranks}", *options]]
+        run(["spin", *defines, "-a", str(MODEL)], folder)
+        kind = ["-DNOREDUCE", "-DNFAIR=3"] if fair else ["-DSAFETY"]
+        run([compiler, "-O1", "-w", "-DMEMLIM=1000", *kind, "-o", "pan", "pan.c"], folder)
+        output = run(["./pan", "-m1000000", *(["-a", "-f"] if fair else [])], folder)
+    if "errors: 0" in output and "Search not completed" in output:
+        sys.exit("the exploration is not complete:\n" + output[-2000:])
+    states = next(line.split()[0] for line in output.splitlines() if "states, stored" in line)
+    return "errors: 0" in output, states
+
+
+def main():
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if not shutil.which("spin") or not compiler:
+        print("skipped: spin and a C compiler are needed")
+        return 77
+    wrong = 0
+    for ranks, options, expected in CASES:
+        holds, states = explore(compiler, ranks, options)
+        wrong += holds != expected
+        print(f"{ranks} ranks {' '.join(options) or '(never two parts)'}: "
+              f"{'holds' if holds else 'fails'}, {states} states"
+              f"{'' if holds == expected else '  WRONG'}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
