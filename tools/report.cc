@@ -1,5 +1,6 @@
 // `rondo report`: shows what the dumps of all ranks say together.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -11,7 +11,9 @@
 #include "base/log.h"
 #include "comm/clocks.h"
 #include "comm/grow.h"
+#include "comm/message_plan.h"
 #include "comm/pending_group.h"
+#include "comm/record.h"
 #include "comm/region.h"
 #include "device/annotate.h"
 #include "device/window.h"
@@ -37,25 +39,6 @@ int queueOf(const Call& call) {
   return call.sending ? engine::Engine::sendQueue(call.root) : engine::Engine::recvQueue(call.root);
 }
 
-/// The plan of a Send or Recv: one step, on the channel for point-to-point messages.
-plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
-  plan::RankPlan plan;
-  plan.spec = {Collective::sendrecv, size, call.root, 0};
-  plan.rank = rank;
-  plan::Step step;
-  if (call.sending) {
-    plan.channels.push_back({rank, call.root, transport::ChannelId::kPointToPoint});
-    step.inputs.push_back({plan::Operand::kLocal, {plan::Space::input, 0, 1}});
-    step.sends.push_back(0);
-  } else {
-    plan.channels.push_back({call.root, rank, transport::ChannelId::kPointToPoint});
-    step.inputs.push_back({0, {}});
-    step.output = plan::Piece{plan::Space::output, 0, 1};
-  }
-  plan.lanes.push_back({{std::move(step)}});
-  return plan;
-}
-
 /// "shm, tcp": the transports to the other ranks.
 std::string transportsOf(const engine::Fabric& fabric, int size) {
   std::set<std::string_view> names;
@@ -64,24 +47,6 @@ std::string transportsOf(const engine::Fabric& fabric, int size) {
   std::string text;
   for (const std::string_view one : names) (text += text.empty() ? "" : ", ") += one;
   return text;
-}
-
-/// What the record of calls says of this shape.
-std::uint64_t packed(const Call& call, std::uint8_t algorithm) {
-  observe::Shape shape{.collective = call.collective, .type = call.type, .algorithm = algorithm};
-  if (reduces(call.collective)) shape.op = call.op.kind();
-  shape.uneven = call.layout != nullptr;
-  shape.sending = call.sending;
-  shape.root = static_cast<std::uint16_t>(call.root);
-  return shape.packed();
-}
-
-/// A call's size: all ranks' blocks, as `rondo bench` counts; of v-forms, this rank's larger
-/// buffer.
-std::uint64_t recordedBytes(const Call& call, const Buffers& buffers, int ranks) {
-  if (call.layout) return std::max(buffers.input_bytes, buffers.output_bytes);
-  const int blocks = traits(call.collective).perRank() ? ranks : 1;
-  return call.count * sizeOf(call.type) * static_cast<std::uint64_t>(blocks);
 }
 
 /// Ends a run that the engine does not have.
@@ -172,9 +137,7 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
     std::string algorithm;
     engine::BoundPlan plan = bind(call, algorithm);
     CallCache::Known& known = calls_.add(call, std::move(plan));
-    known.recorded = {packed(call, recorder_.algorithm(algorithm)),
-                      call.layout ? known.signature & 0xffffffff : call.count,
-                      recordedBytes(call, known.buffers, size_)};
+    known.recorded = recordOf(call, known, recorder_.algorithm(algorithm), size_);
     return known;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::system) throw; // all ranks get the same error
@@ -202,7 +165,7 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call, std::string& algorith
     shape.output = tableOf(call.layout->output);
   }
   if (call.collective == Collective::sendrecv) {
-    return engine_->bindMessage(pointToPoint(call, rank_, size_), shape, sign(call));
+    return engine_->bindMessage(messagePlan(call, rank_, size_), shape, sign(call));
   }
   const plan::Spec spec = specOf(call);
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
