@@ -116,7 +116,6 @@ bool HostEngine::advance(Run& run) {
     moved |= advanceLane(run, lane);
     complete &= plan.cursors[lane].tile == plan.tiles;
   }
-  if (plan.one_way && !plan.loans.empty()) moved |= helpPeers(plan);
   if (!plan.carriers_out.empty()) {
     moved_ = false;
     complete &= flush(run);

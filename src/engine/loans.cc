@@ -75,8 +75,10 @@ bool HostEngine::fetchParts(End& end, std::size_t bytes) {
   return true;
 }
 
-/// Copies parts of lent bodies for peers that share that work with this rank.
+/// Copies parts of lent bodies for peers that share that work with this rank. Called when the rank
+/// has nothing to send, or no slot for it.
 bool HostEngine::helpPeers(const BoundPlan& plan) {
+  if (!plan.one_way) return false;
   bool moved = false;
   for (const BoundPlan::OpenLoan& loan : plan.loans)
     while (const auto part = loan.end->ring->takePart(loan.number, loan.bytes)) {
@@ -155,6 +157,7 @@ void HostEngine::note(BoundPlan& plan, const BoundPlan::OpenLoan& loan) {
 /// At the end of a run: whether all loans are returned. A late peer gets a copy, so that the run
 /// does not wait for it. A peer that is reading is not late.
 bool HostEngine::settleLoans(Run& run) {
+  helpPeers(*run.plan);
   auto& loans = run.plan->loans;
   const bool some = std::erase_if(loans, returned) > 0;
   if (loans.empty()) return true;
