@@ -5,7 +5,7 @@
 
 #include "comm/call.h"
 #include "plan/plan.h"
-#include "transports/channel_id.h"
+#include "transports/transport.h"
 
 namespace rondo::comm {
 

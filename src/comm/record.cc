@@ -16,8 +16,8 @@ std::uint64_t bytesOf(const Call& call, const Buffers& buffers, int ranks) {
 
 } // namespace
 
-observe::CallFacts recordOf(const Call& call, const CallCache::Known& known,
-                            std::uint8_t algorithm, int ranks) {
+observe::CallFacts recordOf(const Call& call, const CallCache::Known& known, std::uint8_t algorithm,
+                            int ranks) {
   observe::Shape shape{.collective = call.collective, .type = call.type, .algorithm = algorithm};
   if (reduces(call.collective)) shape.op = call.op.kind();
   shape.uneven = call.layout != nullptr;

@@ -10,7 +10,7 @@
 namespace rondo::comm {
 
 /// `algorithm`: see Recorder::algorithm().
-observe::CallFacts recordOf(const Call& call, const CallCache::Known& known,
-                            std::uint8_t algorithm, int ranks);
+observe::CallFacts recordOf(const Call& call, const CallCache::Known& known, std::uint8_t algorithm,
+                            int ranks);
 
 } // namespace rondo::comm
