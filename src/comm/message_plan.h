@@ -5,7 +5,7 @@
 
 #include "comm/call.h"
 #include "plan/plan.h"
-#include "transports/transport.h"
+#include "engine/fabric.h"
 
 namespace rondo::comm {
 
