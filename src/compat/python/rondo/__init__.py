@@ -23,6 +23,7 @@ Communicator                rank, size, and the collectives: all_reduce, reduce,
                             recv; those with blocks of different sizes end with v; those that
                             return a Future end with _async
 Future                      wait(timeout), done(), result(timeout), await
+rondo.spark.run()           ranks that are tasks of a Spark job
 Error                       code, culprit, call; ArgumentError and DTypeError are wrong arguments
 
 From mpi4py and torch.distributed:
