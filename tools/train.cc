@@ -20,6 +20,8 @@
 #include "tools/command.h"
 #include "tools/spawn.h"
 #include "tools/train_display.h"
+#include "tools/train_results.h"
+#include "tools/train_sweep.h"
 
 namespace rondo::tools {
 
@@ -81,7 +83,7 @@ TrainReport trainOn(Communicator& comm, const TrainConfig& config,
                     const std::function<void(const TrainProgress&)>& show) {
   stopOnSignals();
   TrainOptions options = config.options;
-  options.stop = stopAsked;
+  options.stop = [given = config.options.stop] { return stopAsked() || (given && given()); };
   try {
     return train(comm, options, show);
   } catch (const Error&) {
@@ -125,22 +127,28 @@ int say(const std::exception& error, int rank, std::optional<Communicator>& comm
   return rank == 0 ? reportError(error) : statusOf(error);
 }
 
+/// One training run of all ranks.
+int trainTogether(Communicator& comm, const TrainConfig& config) {
+  std::function<void(const TrainProgress&)> show;
+  if (comm.rank() == 0) {
+    printHead(config, comm);
+    show = TrainDisplay();
+  }
+  const TrainReport report = trainOn(comm, config, show);
+  if (comm.rank() == 0) {
+    if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
+    printEnd(config, report);
+  }
+  return report.stopped ? kStopped : kSuccess;
+}
+
 int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
   std::optional<Communicator> comm, ends;
   try {
+    if (config.shared()) stopOnSignals(); // also between runs
     comm.emplace(communicator(config, meet));
     ends = comm->split(0, comm->rank());
-    std::function<void(const TrainProgress&)> show;
-    if (rank == 0) {
-      printHead(config, *comm);
-      show = TrainDisplay();
-    }
-    const TrainReport report = trainOn(*comm, config, show);
-    if (rank == 0) {
-      if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
-      printEnd(config, report);
-    }
-    return report.stopped ? kStopped : kSuccess;
+    return config.shared() ? shareSweep(*comm, config) : trainTogether(*comm, config);
   } catch (const std::exception& error) {
     return say(error, rank, comm, ends);
   }
@@ -197,8 +205,10 @@ int runTrain(const TrainConfig& config) {
     std::fputs(trainSchedule(config.options, config.ranks).c_str(), stdout);
     return kSuccess;
   }
-  if (!config.json.empty() && (!config.launched || Rendezvous::detectLauncher().rank == 0))
-    requireWritable("--json", config.json);
+  if (!config.launched || Rendezvous::detectLauncher().rank == 0) {
+    if (config.shared()) sweepLines(config), requireResultFiles(config);
+    else if (!config.json.empty()) requireWritable("--json", config.json);
+  }
   if (config.threads) return trainThreads(config);
   if (config.launched) {
     return trainRank(config, Rendezvous::environment(), Rendezvous::detectLauncher().rank);
