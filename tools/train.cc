@@ -20,6 +20,8 @@
 #include "tools/command.h"
 #include "tools/spawn.h"
 #include "tools/train_display.h"
+#include "tools/train_results.h"
+#include "tools/train_sweep.h"
 
 namespace rondo::tools {
 
@@ -81,7 +83,7 @@ TrainReport trainOn(Communicator& comm, const TrainConfig& config,
                     const std::function<void(const TrainProgress&)>& show) {
   stopOnSignals();
   TrainOptions options = config.options;
-  options.stop = stopAsked;
+  options.stop = [given = config.options.stop] { return stopAsked() || (given && given()); };
   try {
     return train(comm, options, show);
   } catch (const Error&) {
@@ -138,22 +140,28 @@ std::function<void(const TrainProgress&)> showOf(const Communicator& comm) {
   };
 }
 
+/// One training run of all ranks.
+int trainTogether(Communicator& comm, const TrainConfig& config) {
+  std::function<void(const TrainProgress&)> show;
+  if (comm.rank() == 0) printHead(config, comm);
+  if (!config.options.elastic.ranks.empty()) show = showOf(comm);
+  else if (comm.rank() == 0) show = TrainDisplay();
+  const TrainReport report = trainOn(comm, config, show);
+  if (comm.rank() == 0) {
+    if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
+    printEnd(config, report);
+  }
+  return report.stopped ? kStopped : kSuccess;
+}
+
 int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
   std::optional<Communicator> comm, ends;
   const bool elastic = !config.options.elastic.ranks.empty();
   try {
+    if (config.shared()) stopOnSignals(); // also between runs
     comm.emplace(communicator(config, meet));
     if (!elastic) ends = comm->split(0, comm->rank());
-    std::function<void(const TrainProgress&)> show;
-    if (comm->rank() == 0) printHead(config, *comm);
-    if (elastic) show = showOf(*comm);
-    else if (rank == 0) show = TrainDisplay();
-    const TrainReport report = trainOn(*comm, config, show);
-    if (comm->rank() == 0) {
-      if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
-      printEnd(config, report);
-    }
-    return report.stopped ? kStopped : kSuccess;
+    return config.shared() ? shareSweep(*comm, config) : trainTogether(*comm, config);
   } catch (const std::exception& error) {
     return say(error, rank, comm, ends);
   }
@@ -210,8 +218,10 @@ int runTrain(const TrainConfig& config) {
     std::fputs(trainSchedule(config.options, config.ranks).c_str(), stdout);
     return kSuccess;
   }
-  if (!config.json.empty() && (!config.launched || Rendezvous::detectLauncher().rank == 0))
-    requireWritable("--json", config.json);
+  if (!config.launched || Rendezvous::detectLauncher().rank == 0) {
+    if (config.shared()) sweepLines(config), requireResultFiles(config);
+    else if (!config.json.empty()) requireWritable("--json", config.json);
+  }
   if (config.threads) return trainThreads(config);
   if (config.launched || config.options.elastic.joined) {
     return trainRank(config, Rendezvous::environment(), Rendezvous::detectLauncher().rank);

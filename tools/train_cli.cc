@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <type_traits>
 #include <variant>
 
@@ -164,6 +165,10 @@ void addOthers(CLI::App& app, TrainConfig& config) {
          "Run one training for each line of this file, NAME: OPTIONS, with the options of the line "
          "added to those given here; --report compares the runs")
       ->check(CLI::ExistingFile);
+  app.add_flag("--parallel", config.parallel,
+               "Train each line of --sweep on one rank, as many at a time as there are ranks; a "
+               "line that fails does not end the others")
+      ->needs(app.get_option("--sweep"));
   const auto group = [&](const char* flag) { return app.get_option(flag)->get_group(); };
   app.add_flag("--deterministic", config.deterministic,
                "Reduce in rank order: results are the same in every run and for every transport")
@@ -174,6 +179,10 @@ void addOthers(CLI::App& app, TrainConfig& config) {
       ->excludes(app.get_option("--verify-every"))
       ->group(group("--verify-every"));
   app.add_option("--json", config.json, "Also write the report to this file as JSON")
+      ->group(group("--report"));
+  app.add_option("--results", config.results,
+                 "Keep the results of --sweep or --folds in this file, a line of JSON each. Runs "
+                 "that are in it with the same options are not made again")
       ->group(group("--report"));
 }
 
@@ -238,6 +247,26 @@ void parseTrain(const std::string& line, TrainConfig& config) {
   }
 }
 
+namespace {
+
+void checkShared(const TrainConfig& config) {
+  const auto refuse = [](const char* what) { throw Error(ErrorCode::invalid_argument, what); };
+  if (!config.sweep.empty() && config.allFolds())
+    refuse("--sweep takes no --folds for all lines; a line takes --folds K --fold F");
+  if (!config.results.empty() && config.sweep.empty() && !config.allFolds())
+    refuse("--results is for --sweep and --folds");
+  if (config.shared() && !config.options.elastic.ranks.empty())
+    refuse("--elastic is for one run, not for --sweep --parallel or --folds");
+}
+
+/// One rank for each core, but not more than runs.
+int ranksFor(std::size_t runs) {
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<int>(std::min(runs, cores));
+}
+
+} // namespace
+
 Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
   auto config = std::make_shared<TrainConfig>();
   config->arguments = arguments;
@@ -250,6 +279,7 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
       "  rondo train -p 2 --checkpoint run.ckpt --checkpoint-every 100 # then: the same, --resume\n"
       "  rondo train --strategy pipeline --model cnn -p 2 --micro-batches 16\n"
       "  rondo train --sweep bench/train/fashion.sweep --epochs 10 --report out\n"
+      "  rondo train --folds 5 --report out --results folds.jsonl\n"
       "  rondo train --model resnet18 --data synthetic -p 2 --steps 20 --json report.json\n");
   return [config, ranks] {
     config->threads = config->threads || needsThreads(config->transport);
@@ -262,7 +292,10 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
     }
     if (config->launched) config->ranks = launch.size;
     takeElastic(*config);
-    if (config->sweep.empty()) return runTrain(*config);
+    checkShared(*config);
+    if (config->shared() && !config->launched && ranks->count() == 0)
+      config->ranks = ranksFor(sweepLines(*config).size());
+    if (config->sweep.empty() || config->parallel) return runTrain(*config);
     if (config->launched)
       throw Error(ErrorCode::invalid_argument, "--sweep starts its ranks itself");
     return runSweep(*config);

@@ -44,11 +44,16 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
 
 } // namespace
 
+std::string trainOptionsText(const TrainConfig& config) { return optionsJson(config).dump(); }
+
+std::string hashText(std::uint64_t hash) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return text.data();
+}
+
 std::string trainJsonText(const TrainConfig& config, const TrainReport& report) {
   using Json = nlohmann::ordered_json;
-  std::array<char, 32> hash;
-  std::snprintf(hash.data(), hash.size(), "%016llx",
-                static_cast<unsigned long long>(report.parameter_hash));
   Json json;
   json["version"] = 1;
   json["rondo"] = kVersion;
@@ -59,7 +64,7 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
   json["epoch_loss"] = report.epoch_loss;
   json["epoch_accuracy"] = report.epoch_accuracy;
   if (config.options.gradients.noise_scale) json["epoch_noise_scale"] = report.epoch_noise_scale;
-  json["parameter_hash"] = hash.data();
+  json["parameter_hash"] = hashText(report.parameter_hash);
   json["steps"] = report.steps;
   json["stopped"] = report.stopped;
   const TrainTimes& times = report.times;

@@ -176,9 +176,11 @@ struct TrainSweepRun {
   std::string ended = {};
 };
 /// Writes an HTML page that compares the runs: accuracy by epoch and by time, and the noise scale.
-/// Throws Error(system) if the file cannot be written.
+/// `summary` is a line for people under the title; "": none. Throws Error(system) if the file
+/// cannot be written.
 RONDO_API void writeTrainSweep(const std::string& path, const std::string& title,
-                               const std::vector<TrainSweepRun>& runs);
+                               const std::vector<TrainSweepRun>& runs,
+                               const std::string& summary = {});
 
 RONDO_API std::vector<TrainChoice> trainModels();
 /// Kinds of samples; each summary says what TrainOptions::data must be.

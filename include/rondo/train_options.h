@@ -67,6 +67,12 @@ struct TrainOptions {
   std::string remainder = "drop";
   /// Number of training samples to use, from the first on; 0: all.
   std::uint64_t limit_samples = 0;
+  /// Cross-validation. The training samples are split into `count` parts of equal size at random,
+  /// in the same way in every run. Part `number`, 1 to count, becomes the test set and the others
+  /// the training set; the test set of `data` is not used. count 0: no folds.
+  struct Folds {
+    int count = 0, number = 0;
+  } folds;
   bool augment = false; ///< flips and crops training samples at random
   /// Batch norm uses the statistics of all ranks' samples instead of each rank's own. This costs
   /// one more sum over the ranks for each such layer and direction.

@@ -28,7 +28,9 @@ endif()
 nanobind_add_module(rondo_python ${way} NB_SUPPRESS_WARNINGS ${sources})
 target_include_directories(rondo_python PRIVATE ${PROJECT_SOURCE_DIR}/include
                                                 ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(rondo_python PRIVATE rondo_shared rondo_flags)
+target_link_libraries(rondo_python PRIVATE rondo_shared rondo_model rondo_planner rondo_flags)
+# plan(), predict() and simulate() use layers that the library does not export.
+target_link_options(rondo_python PRIVATE LINKER:--exclude-libs,ALL)
 set_target_properties(rondo_python PROPERTIES
   OUTPUT_NAME _rondo LIBRARY_OUTPUT_DIRECTORY ${python_output}
   BUILD_RPATH "$ORIGIN/../../lib"

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "compat/python/future.h"
+#include "compat/python/gradients.h"
 #include "compat/python/open.h"
+#include "compat/python/planning.h"
 #include "compat/python/prepared.h"
 #include "compat/python/rank.h"
 
@@ -214,5 +216,7 @@ NB_MODULE(_rondo, module) {
   addFuture(module);
   addCommunicator(module);
   addOpening(module);
+  addGradients(module);
+  addPlanning(module);
   module.def("_close_all", &Rank::closeAll);
 }

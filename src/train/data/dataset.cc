@@ -10,6 +10,7 @@
 #include "rondo/detail/hash.h"
 #include "rondo/error.h"
 #include "rondo/train.h"
+#include "train/data/folds.h"
 
 namespace rondo::training {
 
@@ -68,12 +69,13 @@ std::vector<ChannelStatistics> channelStatistics(const Dataset& set) {
 
 std::span<const DataSource* const> dataSources() { return kSources; }
 
-Data loadData(const std::string& where, std::size_t limit) {
+Data loadData(const std::string& where, std::size_t limit, Fold fold) {
   std::string known;
   for (const DataSource* source : kSources) {
     if (source->recognises(where)) {
       Data data = source->load(where);
       if (limit > 0) data.train.limit(limit);
+      takeFold(data, fold);
       data.statistics = channelStatistics(data.train);
       for (Dataset* set : {&data.train, &data.test}) set->hash = contentHash(*set);
       return data;

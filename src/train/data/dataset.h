@@ -58,11 +58,16 @@ struct DataSource {
 
 std::span<const DataSource* const> dataSources();
 
+/// Fold `number`, from 1 on, of `count`; count 0: none.
+struct Fold {
+  int number = 0, count = 0;
+};
+
 /// Loads the data at `where`: a folder, whose files decide the source, or the notation of a source.
-/// If `limit` is not 0, keeps only that many training samples, from the first on. Throws
-/// Error(data), which lists all known sources, if no source recognises `where`; and as
-/// DataSource::load().
-Data loadData(const std::string& where, std::size_t limit = 0);
+/// If `limit` is not 0, keeps only that many training samples, from the first on. Then takes the
+/// fold of them (takeFold()). Throws Error(data), which lists all known sources, if no source
+/// recognises `where`; and as DataSource::load() and takeFold().
+Data loadData(const std::string& where, std::size_t limit = 0, Fold fold = {});
 
 /// Throws Error(data), which begins with the path, if a label is not below the number of classes.
 void checkLabels(const std::string& path, const Dataset& set);

@@ -101,6 +101,13 @@ void checkNeeds(const TrainOptions& options) {
   }
 }
 
+void checkFolds(const TrainOptions::Folds& folds) {
+  if (folds.count == 1) refuse("folds is 1, must be 2 or more, or 0 for none");
+  if (folds.count > 0 && (folds.number < 1 || folds.number > folds.count))
+    refuse("fold is " + std::to_string(folds.number) + ", must be 1 to " +
+           std::to_string(folds.count));
+}
+
 } // namespace
 
 void check(const TrainOptions& options, int ranks) {
@@ -111,6 +118,7 @@ void check(const TrainOptions& options, int ranks) {
   if (optimizer.nesterov && optimizer.name != "sgd")
     refuse("nesterov with optimizer " + optimizer.name + ", must be sgd");
   if (options.gradients.bucket_bytes.empty()) refuse("bucket_bytes is empty");
+  checkFolds(options.folds);
   checkNeeds(options);
   checkFiles(options);
   makeHook(options.gradients.hook);
@@ -122,7 +130,8 @@ void check(const TrainOptions& options, int ranks) {
 }
 
 Data load(const TrainOptions& options) {
-  Data data = loadData(options.data, options.limit_samples);
+  Data data =
+      loadData(options.data, options.limit_samples, {options.folds.number, options.folds.count});
   if (epochSteps(options, data) == 0)
     refuse("batch is " + std::to_string(options.batch) + ", but there are only " +
            std::to_string(data.train.size()) + " training samples");

@@ -117,7 +117,7 @@ std::string table(const std::vector<TrainSweepRun>& runs, double goal) {
 } // namespace training
 
 void writeTrainSweep(const std::string& path, const std::string& title,
-                     const std::vector<TrainSweepRun>& runs) {
+                     const std::vector<TrainSweepRun>& runs, const std::string& summary) {
   using namespace training;
   const bool noise = std::any_of(runs.begin(), runs.end(),
                                  [](const TrainSweepRun& run) { return !run.noise_scale.empty(); });
@@ -125,7 +125,8 @@ void writeTrainSweep(const std::string& path, const std::string& title,
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
       htmlText(title) + "</title>\n<style>" + kPageStyle + "</style>\n</head>\n<body>\n<h1>" +
-      htmlText(title) + "</h1>\n<p>A sweep by Rondo: runs that differ in the settings below</p>\n";
+      htmlText(title) + "</h1>\n<p>A sweep by Rondo: runs that differ in the settings below</p>\n" +
+      (summary.empty() ? "" : "<p>" + htmlText(summary) + "</p>\n");
   text += "<div class=\"charts\">\n" + chartText(accuracyChart(runs, false)) +
           chartText(accuracyChart(runs, true)) + (noise ? chartText(noiseChart(runs)) : "") +
           "</div>\n<h2>Runs</h2>\n" + table(runs, goalOf(runs));

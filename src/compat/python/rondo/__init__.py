@@ -23,6 +23,10 @@ Communicator                rank, size, and the collectives: all_reduce, reduce,
                             recv; those with blocks of different sizes end with v; those that
                             return a Future end with _async
 Future                      wait(timeout), done(), result(timeout), await
+GradientReducer             averages gradients over the ranks during the backward pass
+plan(), predict(),          what a collective sends, and how long it takes: without ranks
+simulate()
+rondo.spark.run()           ranks that are tasks of a Spark job
 Error                       code, culprit, call; ArgumentError and DTypeError are wrong arguments
 
 From mpi4py and torch.distributed:
@@ -48,12 +52,13 @@ Split(color, key)           new_group(ranks)            comm.split(color, key)
 import atexit as _atexit
 
 from rondo._errors import ArgumentError, DTypeError, Error
-from rondo._rondo import (Communicator, Future, ReduceOp, _close_all, init, join, threads,
-                          unique_id)
+from rondo._rondo import (Communicator, Future, GradientReducer, ReduceOp, _close_all, init, join,
+                          plan, predict, simulate, threads, unique_id)
 from rondo._run import run
 
-__all__ = ["ArgumentError", "Communicator", "DTypeError", "Error", "Future", "ReduceOp", "init",
-           "join", "run", "threads", "unique_id"]
+__all__ = ["ArgumentError", "Communicator", "DTypeError", "Error", "Future", "GradientReducer",
+           "ReduceOp", "init", "join", "plan", "predict", "run", "simulate", "threads",
+           "unique_id"]
 __version__ = "0.1.0"
 
 # A communicator that is never closed would leave the group only when the process has ended, and

@@ -1,0 +1,161 @@
+// Tests `rondo train --sweep --parallel` and `--folds`: ranks that train different runs.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "support/runs.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+using nlohmann::json;
+using tools::Outcome;
+using tools::readFile;
+using tools::shell;
+
+namespace {
+
+const std::string kTrain =
+    "$RONDO train --data synthetic:shape=1x8x8,train=400,test=80 --batch 20 --epochs 2 ";
+
+/// Writes a sweep of so many lines and returns its path.
+std::string sweepOf(const tools::TemporaryFolder& folder, int lines) {
+  std::ofstream file(folder.file("sweep"));
+  for (int i = 1; i <= lines; ++i)
+    file << "run " << i << ": --lr 0.0" << i << " --seed " << i % 3 << "\n";
+  return folder.file("sweep");
+}
+
+/// The runs of a JSON report without their times.
+json runsOf(const std::string& path) {
+  json runs = json::parse(readFile(path)).at("runs");
+  for (json& run : runs) run.erase("epoch_seconds");
+  return runs;
+}
+
+} // namespace
+
+TEST_CASE("a sweep has the same results on any number of ranks, threads or processes") {
+  const tools::TemporaryFolder folder;
+  const std::string sweep = sweepOf(folder, 8);
+  json expected;
+  for (const std::string ranks : {"-p 1", "-p 2", "-p 3 --threads", "-p 2 --transport tcp"}) {
+    const Outcome outcome =
+        shell(kTrain + "--sweep " + sweep + " --parallel " + ranks + " --json " +
+              folder.file("json") + " --report " + folder.file("out"));
+    INFO(ranks << ": " << outcome.out << outcome.err);
+    REQUIRE(outcome.status == 0);
+    const json runs = runsOf(folder.file("json"));
+    REQUIRE(runs.size() == 8);
+    if (expected.empty()) expected = runs;
+    REQUIRE(runs == expected);
+    REQUIRE(tools::linesOf(outcome.out).size() == 9);
+    const std::string best = json::parse(readFile(folder.file("json"))).at("best");
+    REQUIRE(contains(outcome.out, "best: " + best + ", with an accuracy of "));
+    REQUIRE(contains(readFile(folder.file("out/index.html")), "<p>best: " + best));
+  }
+  for (std::size_t i = 0; i < 8; ++i) {
+    REQUIRE(expected[i]["name"] == "run " + std::to_string(i + 1));
+    REQUIRE(expected[i]["epoch_accuracy"].size() == 2);
+    for (std::size_t other = 0; other < i; ++other)
+      REQUIRE(expected[i]["parameter_hash"] != expected[other]["parameter_hash"]);
+  }
+}
+
+TEST_CASE("lines of a sweep that fail are results, and the others go on") {
+  const tools::TemporaryFolder folder;
+  const std::string sweep = folder.file("sweep");
+  std::ofstream(sweep) << "good: --lr 0.01\nunknown: --no-such-thing\nnowhere: --data " +
+                              folder.file("") +
+                              "\ntoo fast: --lr 1e5\nwide: -p 2\nalso good: --lr 0.02\n";
+  const Outcome outcome =
+      shell(kTrain + "-p 2 --parallel --sweep " + sweep + " --json " + folder.file("json"));
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.status == 1);
+  const json runs = runsOf(folder.file("json"));
+  REQUIRE(runs.size() == 6);
+  const std::vector<std::string> ends = {"",           "--no-such-thing",    "known sources",
+                                         "not finite", "-p 2, but each run", ""};
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    INFO(runs[i].dump());
+    const std::string ended = runs[i]["ended"];
+    REQUIRE(ended.empty() == ends[i].empty());
+    REQUIRE(contains(ended, ends[i]));
+    REQUIRE(runs[i]["failed"] == (i == 1 || i == 2 || i == 4));
+    if (ended.empty()) REQUIRE(runs[i]["epoch_accuracy"].size() == 2);
+  }
+}
+
+TEST_CASE("a sweep that was killed or stopped continues with the runs that are left") {
+  const tools::TemporaryFolder folder;
+  const std::string sweep = sweepOf(folder, 8), results = folder.file("results");
+  const std::string job = kTrain + "--pace 5 -p 2 --parallel --sweep " + sweep + " --json ";
+  REQUIRE(shell(job + folder.file("whole")).status == 0);
+  for (const std::string signal : {"9", "TERM"}) {
+    std::filesystem::remove(results);
+    const Outcome begun =
+        shell(job + folder.file("part") + " --results " + results + " &\nJOB=$!\nwhile [ $(cat " +
+              results + " 2>/dev/null | wc -l) -lt 2 ]; do sleep 0.01; done\nkill -" + signal +
+              " $JOB\nwait $JOB\n");
+    INFO(signal << ": " << begun.out << begun.err);
+    REQUIRE(begun.status == (signal == "9" ? 128 + 9 : 130));
+    const auto kept = static_cast<int>(tools::linesOf(readFile(results)).size());
+    REQUIRE(kept >= 2);
+    REQUIRE(kept < 8);
+    std::ofstream(results, std::ios::app) << "{\"name\": \"ru"; // as if killed amid a line
+    const Outcome rest = shell(job + folder.file("all") + " --results " + results);
+    INFO(rest.out << rest.err);
+    REQUIRE(rest.status == 0);
+    REQUIRE(tools::countOf(rest.out, " is in " + results) == kept);
+    REQUIRE(runsOf(folder.file("all")) == runsOf(folder.file("whole")));
+    REQUIRE(tools::linesOf(readFile(results)).size() == 8);
+  }
+  const Outcome changed = shell(job + folder.file("all") + " --momentum 0.5 --results " + results);
+  REQUIRE(changed.status == 0); // results with other options do not count
+  REQUIRE(tools::countOf(changed.out, " is in ") == 0);
+}
+
+TEST_CASE("folds train one run each; a fold is the same alone and among all") {
+  const tools::TemporaryFolder folder;
+  const std::string report = " --json " + folder.file("json");
+  const Outcome outcome = shell(kTrain + "--folds 3 -p 2 --report " + folder.file("out") + report);
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.status == 0);
+  const json all = json::parse(readFile(folder.file("json")));
+  REQUIRE(all.at("runs").size() == 3);
+  double mean = 0;
+  for (const json& run : all["runs"]) mean += double(run["epoch_accuracy"].back()) / 3;
+  REQUIRE(std::abs(mean - double(all["mean_accuracy"])) < 1e-12);
+  REQUIRE(double(all["accuracy_deviation"]) >= 0);
+  REQUIRE(contains(outcome.out, "mean accuracy "));
+  REQUIRE(contains(readFile(folder.file("out/index.html")), "Cross-validation: mlp"));
+  const Outcome alone = shell(kTrain + "--folds 3 --fold 2 -p 1" + report);
+  REQUIRE(alone.status == 0);
+  REQUIRE(json::parse(readFile(folder.file("json")))["parameter_hash"] ==
+          all["runs"][1]["parameter_hash"]);
+}
+
+TEST_CASE("options that do not belong to sweeps and folds are refused") {
+  const tools::TemporaryFolder folder;
+  const std::string sweep = sweepOf(folder, 1);
+  for (const auto& [options, complaint] : std::vector<std::pair<std::string, std::string>>{
+           {"--parallel", "--sweep"},
+           {"--fold 1", "--folds"},
+           {"--folds 1", "--folds"},
+           {"--folds 3 --fold 4", "fold is 4, must be 1 to 3"},
+           {"--folds 1000", "folds is 1000, but there are only 400 samples"},
+           {"--folds 3 --checkpoint file", "takes no --sweep, --checkpoint"},
+           {"--folds 3 --sweep " + sweep, "--folds K --fold F"},
+           {"--results file", "--results is for --sweep and --folds"}}) {
+    const Outcome outcome = shell(kTrain + options);
+    INFO(options << ": " << outcome.out << outcome.err);
+    REQUIRE(outcome.status != 0);
+    REQUIRE(contains(outcome.out + outcome.err, complaint));
+  }
+}
+
+#endif
+
+} // namespace rondo::test
