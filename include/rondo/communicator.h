@@ -164,12 +164,16 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   std::future<Communicator> shrinkAsync();
 
   /// Collective. Returns a communicator of the ranks of this one, in the same order, and of
-  /// `newcomers` more, which get the next ranks in the order in which they called join(). At least
-  /// one rank passes the id that it or another process made and gave to the newcomers:
+  /// `newcomers` more, which get the next ranks in the order in which they called join(). A process,
+  /// of this job or not, makes an id and gives it to the newcomers and to at least one rank:
   ///
-  ///     const UniqueId id = UniqueId::create(); // on rank 0, which sends it to the newcomers
+  ///     const UniqueId id = UniqueId::create();
+  ///
+  /// All ranks call grow(), and each newcomer calls join():
+  ///
   ///     comm = comm.rank() == 0 ? comm.grow(1, id) : comm.grow(1);
-  ///     Communicator comm = Communicator::join(id); // in the new process
+  ///
+  ///     const Communicator newcomer = Communicator::join(id);
   ///
   /// The new communicator is a job of its own, whose control plane begins in the process that made
   /// the id. So it does not matter who hosted that of this one, or whether it lives. After a

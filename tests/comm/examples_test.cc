@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/paths.h"
@@ -97,12 +98,29 @@ TEST_CASE("the examples of communicator.h give the right results") {
   }
 }
 
+TEST_CASE("the example of grow() takes in a rank") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  const UniqueId id = UniqueId::create();
+  int size = 0;
+  {
+    const std::jthread joins([&] {
+      const Communicator newcomer = Communicator::join(id);
+      size = newcomer.size();
+    });
+    CHECK(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            comm = comm.rank() == 0 ? comm.grow(1, id) : comm.grow(1);
+            return comm.size() == 3 ? "" : "grow";
+          })) == "");
+  }
+  CHECK(size == 3);
+}
+
 TEST_CASE("communicator.h shows the examples that are compiled here") {
   std::string compiled = "\n";
   for (const std::string& line : linesOf(RONDO_SOURCE_DIR "/tests/comm/examples_test.cc"))
     compiled += trimmed(line) + "\n";
   const auto examples = examplesOf(linesOf(RONDO_SOURCE_DIR "/include/rondo/communicator.h"));
-  REQUIRE(examples.size() == 6);
+  REQUIRE(examples.size() == 9);
   for (const auto& example : examples) {
     std::string text = "\n";
     for (const std::string& line : example) text += line + "\n";

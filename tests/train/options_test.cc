@@ -1,5 +1,6 @@
 // Tests that a row of the table of options is all that an option needs: help, command line, JSON
 // report and the comparisons of ranks and of checkpoints contain each row.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "support/data_files.h"
@@ -35,7 +36,10 @@ struct Other {
   std::string operator()(const std::vector<std::size_t>&) const { return "7"; }
   std::string operator()(const std::vector<TrainSlowRank>&) const { return "1:2"; }
   std::string operator()(const TrainJitter&) const { return "0.5:2"; }
-  std::string operator()(int usual) const { return std::to_string(usual + 1); }
+  std::string operator()(int usual) const {
+    const bool limited = option.typed != TrainRange();
+    return std::to_string(std::max(usual + 1, limited ? static_cast<int>(option.typed.least) : 0));
+  }
   std::string operator()(std::int64_t usual) const { return std::to_string(usual + 1); }
   /// Bytes, or samples that are enough for a batch of smallRun().
   std::string operator()(std::uint64_t usual) const { return std::to_string(usual + 40); }
@@ -61,10 +65,16 @@ TrainConfig parsed(const std::string& line) {
   return config;
 }
 
-/// The flag with a value, after the flag that it needs, with a file.
+/// The flag with a value, after the flag that it needs, with a file or the largest number.
 std::string line(const TrainOption& option, const std::string& value,
                  const std::string& file = "/dev/null") {
-  const std::string needed = option.needs.empty() ? "" : firstFlag(row(option.needs)) + " " + file;
+  std::string needed;
+  if (!option.needs.empty()) {
+    const TrainOption& other = row(option.needs);
+    const bool limited = other.typed != TrainRange();
+    needed = firstFlag(other) + " " +
+             (limited ? std::to_string(static_cast<int>(other.typed.most)) : file);
+  }
   return needed + " " + firstFlag(option) + " " + value;
 }
 
@@ -152,7 +162,7 @@ TEST_CASE("a flag takes the limits of its row, and nothing beyond") {
     CHECK(isRefused(option, text(is_real ? range.most * 1.5 : range.most + 1)));
     ++limits;
   }
-  CHECK(limits == 19);
+  CHECK(limits == 21);
   CHECK(isRefused(row("base_batch"), "0"));
   CHECK(isRefused(row("checkpoint_every"), "0"));
 }
@@ -211,7 +221,8 @@ TEST_CASE("ranks that differ in a row are told its name") {
     TrainOptions usual = smallRun();
     if (!option.strategies.empty())
       usual.strategy = option.strategies.substr(0, option.strategies.find(','));
-    if (!option.needs.empty()) usual.files.checkpoint = folder.file("checkpoint");
+    if (option.needs == "folds") usual.folds.count = static_cast<int>(row("folds").typed.most);
+    else if (!option.needs.empty()) usual.files.checkpoint = folder.file("checkpoint");
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
       TrainConfig config;
       config.options = usual;
