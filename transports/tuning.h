@@ -29,14 +29,6 @@ inline constexpr std::size_t kLendBytes = std::size_t{64} << 10;
 /// that they stay in both caches: 16 KiB 2.79 and 0.87.
 inline constexpr std::size_t kLendExchangedBytes = std::size_t{2} << 10;
 
-/// Private memory of another process is read by one system call from this size of a message on, if
-/// the receiver only stores it. Not measured yet; tiles of 64 KiB and more in a rooted
-/// call are at least as large.
-inline constexpr std::size_t kReadBytes = std::size_t{16} << 10;
-
-/// Both ends copy such a body in parts of this size where data flow one way. Not measured yet.
-inline constexpr std::size_t kSharePart = std::size_t{16} << 10;
-
 /// Slot memory that a rank uses in turn, over all channels of a call together, but at least two
 /// slots of each channel. With more, slots leave the second-level caches (2 MiB, shared by the
 /// ranks of a core): 8 processes on 2 cores, direct, 256 KiB: 343 us with 256 KiB for each channel,

@@ -38,15 +38,6 @@ bool exchanges(const plan::RankPlan& plan) {
   return true;
 }
 
-/// Whether the receivers of the step's messages only copy them. In an AllReduce a rank sends what
-/// it has reduced, or passes on, as a part of the result.
-bool kept(const plan::RankPlan& plan, const plan::Step& step) {
-  if (!reduces(plan.spec.collective)) return true;
-  return plan.spec.collective == Collective::allreduce && step.output &&
-         std::any_of(step.inputs.begin(), step.inputs.end(),
-                     [](const plan::Operand& input) { return !input.local(); });
-}
-
 BoundStep boundStep(const plan::Step& step, plan::TiledStep&& tiled,
                     const std::vector<End*>& ends) {
   BoundStep bound;
@@ -77,11 +68,8 @@ std::vector<BoundLane> boundLanes(const plan::RankPlan& plan,
                                   const std::vector<End*>& ends) {
   std::vector<BoundLane> lanes(tiled.size());
   for (std::size_t lane = 0; lane < tiled.size(); ++lane)
-    for (std::size_t s = 0; s < tiled[lane].size(); ++s) {
-      const plan::Step& step = plan.lanes[lane].steps[s];
-      lanes[lane].push_back(boundStep(step, std::move(tiled[lane][s]), ends));
-      lanes[lane].back().kept = kept(plan, step);
-    }
+    for (std::size_t s = 0; s < tiled[lane].size(); ++s)
+      lanes[lane].push_back(boundStep(plan.lanes[lane].steps[s], std::move(tiled[lane][s]), ends));
   return lanes;
 }
 
@@ -111,7 +99,6 @@ BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric&
   bound.full = boundLanes(plan, std::move(tiling.full), bound.ends);
   bound.last = boundLanes(plan, std::move(tiling.last), bound.ends);
   bound.exchanges = exchanges(plan);
-  bound.one_way = hasRoot(plan.spec.collective) || plan.spec.collective == Collective::sendrecv;
   bound.past_caches = pastCaches(plan, shape);
   bound.lanes_in_step = plan.scratch_chunks > 0 && plan.lanes.size() > 1;
   bound.divides = scales(shape.op, shape.type) == Scales::output &&

@@ -28,8 +28,6 @@ struct BoundStep {
   plan::PieceOffsets output;
   std::vector<End*> sends;
   std::vector<plan::Dependency> after;
-  /// Its receivers only copy its messages, as far as this rank's plan tells.
-  bool kept = false;
   int raw_input = -1;      ///< index of the operand that reads the call's input buffer, or -1
   bool carries = false;    ///< at least one of its channels is a carrier; set when connected
   bool small_copy = false; ///< copies a few bytes from one place to others; set when connected
@@ -58,8 +56,6 @@ struct BoundPlan {
   std::size_t most_inputs = 0, most_outputs = 0; ///< maxima over all steps
   /// Two ranks exchange their inputs and reduce them.
   bool exchanges = false;
-  /// Data flow from one rank, or to one.
-  bool one_way = false;
   bool past_caches = false; ///< received data is written past the caches
   /// The output is divided at the end, see Scales::output.
   bool divides = false;

@@ -46,8 +46,7 @@ struct End {
 
   // State of the step in progress on a ring.
   std::optional<transport::Loan> offer; ///< sending: the body is lent instead of copied
-  std::byte* landing = nullptr; ///< receiving: both ends copy the body to here, see SlotRing::share
-  const std::byte* body = nullptr; ///< receiving
+  const std::byte* body = nullptr;      ///< receiving
 
   bool open() const { return port || relayed; }
   /// The ring that this rank's kernels use. Only for an open end between devices.

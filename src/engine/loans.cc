@@ -22,95 +22,34 @@ constexpr std::uint32_t kPatientLooks = 500;
 constexpr std::chrono::seconds kReadingAtMost{5};
 
 bool returned(const BoundPlan::OpenLoan& loan) { return loan.end->ring->returned(loan.number); }
-bool beingRead(const BoundPlan::OpenLoan& loan) { return loan.end->ring->beingRead(loan.number); }
 
 } // namespace
-
-transport::Use HostEngine::useOf(const Run& run, const BoundStep& step) const {
-  using transport::Use;
-  // Several threads copy to and from slots faster than one copies between processes.
-  if (step.kept && !crew_) return run.plan->one_way && !oversubscribed_ ? Use::one_way : Use::keep;
-  const bool exchange = run.plan->exchanges && !oversubscribed_ && run.input != run.output;
-  return exchange ? Use::exchange : Use::combine;
-}
 
 /// The loan for the step's message; empty if copying is better.
 std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundStep& step, End& end,
                                                    std::size_t tile) const {
   if (!end.loans || step.segments.size() != 1) return {};
-  const transport::Use use = useOf(run, step);
-  if (step.bytes < end.loans->worthFrom(use)) return {};
+  const bool exchange = run.plan->exchanges && !oversubscribed_ && run.input != run.output;
+  if (step.bytes < end.loans->worthFrom(exchange)) return {};
   const plan::PieceOffsets* source = sourceOf(run, step);
   if (!source) return {};
-  return end.loans->offer(at(run, *source, 0, tile), step.bytes, use);
-}
-
-/// Copies a lent body that is not mapped here: to its destination if the step only moves it there,
-/// otherwise to the end's staging memory. False: the sender copies a part, and has not finished.
-bool HostEngine::fetch(const Run& run, const BoundStep& step, End& end, std::size_t tile,
-                       const transport::Loan& loan) {
-  const bool direct = step.inputs.size() == 1 && step.has_output && step.segments.size() == 1;
-  std::byte* const to = direct ? at(run, step.output, 0, tile) : end.staging.reserve(step.bytes);
-  end.body = to;
-  if (direct && !oversubscribed_ && end.loans->shared(loan)) {
-    end.landing = to;
-    end.ring->share(to);
-    return fetchParts(end, step.bytes);
-  }
-  end.loans->read(loan, 0, to, step.bytes);
-  return true;
-}
-
-/// Copies this end's parts of a body that both ends copy; true when it is complete.
-bool HostEngine::fetchParts(End& end, std::size_t bytes) {
-  using Parts = transport::SlotRing::Parts;
-  while (const auto part = end.ring->nextPart(bytes)) {
-    end.loans->read(*end.ring->unmapped(), part->offset, end.landing + part->offset, part->bytes);
-    moved_ = true;
-  }
-  const Parts theirs = end.ring->partsOfProducer();
-  if (theirs == Parts::pending) return false;
-  if (theirs == Parts::failed) end.loans->read(*end.ring->unmapped(), 0, end.landing, bytes);
-  end.landing = nullptr;
-  return true;
-}
-
-/// Copies parts of lent bodies for peers that share that work with this rank. Called when the rank
-/// has nothing to send, or no slot for it.
-bool HostEngine::helpPeers(const BoundPlan& plan) {
-  if (!plan.one_way) return false;
-  bool moved = false;
-  for (const BoundPlan::OpenLoan& loan : plan.loans)
-    while (const auto part = loan.end->ring->takePart(loan.number, loan.bytes)) {
-      const bool copied = loan.end->loans->write(loan.data + part->offset, part->to, part->bytes);
-      loan.end->ring->finishPart(loan.number, copied);
-      moved = true;
-    }
-  return moved;
+  return end.loans->offer(at(run, *source, 0, tile), step.bytes);
 }
 
 /// Finds the bodies of all messages that the step receives on rings. False if one was withdrawn,
 /// because the communicator is failing. If it returns false or throws, no message is taken.
-bool HostEngine::takeBodies(const Run& run, const BoundStep& step, std::size_t tile) {
+bool HostEngine::takeBodies(const BoundStep& step) {
   std::size_t taken = 0;
   const auto giveBack = [&] {
     for (std::size_t i = 0; i < taken; ++i)
-      if (End* end = step.inputs[i].wire; end && end->mapped() && !end->landing)
-        end->ring->giveBack();
+      if (End* end = step.inputs[i].wire; end && end->mapped()) end->ring->giveBack();
   };
   try {
     for (; taken < step.inputs.size(); ++taken) {
       End* end = step.inputs[taken].wire;
       if (!end || !end->mapped()) continue;
-      if (end->landing) { // the step's only message
-        if (fetchParts(*end, step.bytes)) continue;
-        return false;
-      }
       end->body = end->ring->readBody(step.bytes, end->loans);
-      if (end->body) continue;
-      const transport::Loan* loan = end->ring->unmapped();
-      if (!loan) break;
-      if (!fetch(run, step, *end, tile, *loan)) return false;
+      if (!end->body) break;
     }
   } catch (...) {
     ++taken; // the message whose body could not be found
@@ -155,41 +94,24 @@ void HostEngine::note(BoundPlan& plan, const BoundPlan::OpenLoan& loan) {
 }
 
 /// At the end of a run: whether all loans are returned. A late peer gets a copy, so that the run
-/// does not wait for it. A peer that is reading is not late.
+/// does not wait for it.
 bool HostEngine::settleLoans(Run& run) {
-  helpPeers(*run.plan);
   auto& loans = run.plan->loans;
-  const bool some = std::erase_if(loans, returned) > 0;
-  if (loans.empty()) return true;
-  const bool active = some || std::any_of(loans.begin(), loans.end(), beingRead);
-  run.loan_looks_ = active ? 0 : run.loan_looks_ + 1;
-  if (run.loan_looks_ < kPatientLooks) return false;
-  std::erase_if(loans, [](const BoundPlan::OpenLoan& loan) {
-    return loan.end->ring->revoke(loan.number, loan.data, loan.bytes);
+  const bool late = ++run.loan_looks_ >= kPatientLooks;
+  std::erase_if(loans, [late](const BoundPlan::OpenLoan& loan) {
+    return returned(loan) || (late && loan.end->ring->revoke(loan.number, loan.data, loan.bytes));
   });
   return loans.empty();
 }
 
-/// Waits until the peer does not write to the body's destination any more.
-void HostEngine::endParts(End& end, base::Clock::time_point deadline) {
-  using Parts = transport::SlotRing::Parts;
-  while (end.ring->nextPart(end.ring->readable()->bytes)) continue; // none is left for the peer
-  const auto pending = [&] { return end.ring->partsOfProducer() == Parts::pending; };
-  while (pending() && !end.loans->peerEnded() && base::Clock::now() < deadline) sched_yield();
-  if (!pending()) end.ring->giveBack();
-  end.landing = nullptr;
-}
-
-/// The run has failed, and its caller may free the memory. If a peer's thread is reading or writing
-/// it, this waits for that thread. Such a thread never blocks, so the deadline passes only if
-/// something stops it.
+/// The run has failed, and its caller may free the memory. If a peer's thread is reading it, this
+/// waits for that thread. A reading thread never blocks, so the deadline passes only if something
+/// stops that thread.
 void HostEngine::endLoans(Run& run) {
   const auto deadline = base::Clock::now() + kReadingAtMost;
-  for (End* end : run.plan->ends)
-    if (end->landing) endParts(*end, deadline);
   for (const BoundPlan::OpenLoan& loan : run.plan->loans) {
     const auto ended = [&] { return returned(loan) || loan.end->ring->withdraw(loan.number); };
-    while (!ended() && !loan.end->loans->mayFree(loan.data, loan.bytes)) {
+    while (!ended() && !loan.end->loans->outliveSender()) {
       if (base::Clock::now() >= deadline) {
         base::log(LogLevel::warn, "rank ", loan.end->peer, " did not read ", loan.bytes,
                   " lent bytes to the end within ", kReadingAtMost.count(),

@@ -86,15 +86,12 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     if (step.bytes < kLarge) input.wire->body = input.wire->ring->readBody(step.bytes);
   }
   for (End* end : step.sends)
-    if (end->mapped() && !end->ring->writable(step.bytes)) {
-      moved_ |= helpPeers(*run.plan);
-      return false;
-    }
+    if (end->mapped() && !end->ring->writable(step.bytes)) return false;
   if (step.carries ? !arrivalsComplete(run, step, tile)
                    : !run.plan->loans.empty() && !reclaim(run, step, tile))
     return false;
   if (step.bytes >= kLarge) {
-    if (!takeBodies(run, step, tile)) return false;
+    if (!takeBodies(step)) return false;
     for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
   }
 

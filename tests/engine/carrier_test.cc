@@ -33,7 +33,6 @@ struct Network {
     all
   } sharing = Sharing::none; ///< pairs that use shared memory instead
   bool lending = false;      ///< messages in shared memory are lent where allowed
-  bool unmapped = false;     ///< lent bodies can only be copied
   int lost = -1;             ///< messages that this rank lends are not found
   bool worked = false;       ///< a message arrives only when the receiver's worker has seen it
   std::size_t looks = 0;     ///< of all workers
@@ -56,23 +55,19 @@ struct Network {
 /// If lent memory is overwritten, the result is wrong.
 class Pointers : public Loans {
  public:
-  explicit Pointers(bool lost, bool unmapped = false) : lost_(lost), unmapped_(unmapped) {}
-  std::size_t worthFrom(Use) const override { return 0; }
-  std::optional<Loan> offer(const void* data, std::size_t, Use) override {
+  explicit Pointers(bool lost) : lost_(lost) {}
+  std::size_t worthFrom(bool) const override { return 0; }
+  std::optional<Loan> offer(const void* data, std::size_t) override {
     return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
   }
   const std::byte* find(const Loan& loan, std::size_t) override {
     if (lost_) throw Error(ErrorCode::transport, "not found");
-    return unmapped_ ? nullptr : reinterpret_cast<const std::byte*>(loan.words[0]);
+    return reinterpret_cast<const std::byte*>(loan.words[0]);
   }
-  void read(const Loan& loan, std::size_t offset, void* to, std::size_t size) override {
-    std::memcpy(to, reinterpret_cast<const std::byte*>(loan.words[0]) + offset, size);
-  }
-  bool shared(const Loan&) const override { return unmapped_; }
-  bool mayFree(const void*, std::size_t) const override { return false; }
+  bool outliveSender() const override { return false; }
 
  private:
-  const bool lost_, unmapped_;
+  const bool lost_;
 };
 
 class Sender : public CarrierSender {
@@ -172,8 +167,7 @@ class Rendezvous : public Transport {
       }
       port->path = MappedSlots{
           std::make_shared<SlotRing>(memory.get(), network_.depth, network_.slot_bytes, memory),
-          network_.lending ? std::make_shared<Pointers>(id.src == network_.lost, network_.unmapped)
-                           : nullptr};
+          network_.lending ? std::make_shared<Pointers>(id.src == network_.lost) : nullptr};
     } else if (id.src == rank_) {
       port->path = std::make_unique<Sender>(network_, network_.carriers[id]);
     } else {
@@ -305,7 +299,7 @@ std::string runAll(Network& network, std::vector<std::unique_ptr<Rank>>& ranks,
   return text;
 }
 
-void allAlgorithms(Network::Sharing sharing, bool lending, int depth, bool unmapped = false) {
+void allAlgorithms(Network::Sharing sharing, bool lending, int depth) {
   std::mt19937 random(7);
   for (int size : {2, 3, 4, 5, 8}) {
     for (const plan::Algorithm* algorithm : plan::algorithms())
@@ -318,7 +312,6 @@ void allAlgorithms(Network::Sharing sharing, bool lending, int depth, bool unmap
           network.depth = depth;
           network.sharing = sharing;
           network.lending = lending;
-          network.unmapped = unmapped;
           std::vector<std::unique_ptr<Rank>> ranks;
           for (int r = 0; r < size; ++r) ranks.push_back(std::make_unique<Rank>(network, r, size));
           for (std::size_t count : {0, 1, 7, 251, 2003})
@@ -392,11 +385,6 @@ TEST_CASE(
     allAlgorithms(Network::Sharing::all, true, depth);
     allAlgorithms(Network::Sharing::mixed, true, depth);
   }
-}
-
-// Proves: lent bodies that only Loans::read() gets arrive whole, whatever the step does with them.
-TEST_CASE("every algorithm ends with the right result when lent messages are not mapped") {
-  for (int depth : {1, 3}) allAlgorithms(Network::Sharing::all, true, depth, true);
 }
 
 // Proves: a rank that cannot read one of a step's messages gives back the others that it has begun
