@@ -277,12 +277,12 @@ std::vector<Bytes> dataSeeds(const std::vector<std::pair<std::string, Bytes>>& f
 bool idx(Input input) { return dataSet(input, idxFiles(), "idx"); }
 bool cifar(Input input) { return dataSet(input, cifarFiles(), "cifar"); }
 
-/// The XML of hwloc, or a links file of a machine with a GPU.
+/// The XML of hwloc or of NCCL, or a links file of a machine with a GPU.
 bool topology(Input input) {
   const std::string text = textOf(input);
   return takes(ErrorCode::invalid_argument, [&] {
     if (text.starts_with("<")) {
-      topology::parseHwloc(text, "fuzz");
+      topology::parseMachine(text, "fuzz");
     } else {
       topology::Machine machine;
       machine.objects = {{.kind = topology::Kind::machine, .name = "fuzz"},

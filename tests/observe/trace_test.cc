@@ -169,7 +169,7 @@ TEST_CASE("a trace with more calls than can be written counts those that it leav
     recorder.listen(Trace::listener(trace, recorder));
     const Shape shape{.collective = Collective::allreduce, .type = DataType::float32};
     for (std::uint64_t i = 1; i <= kCalls; ++i)
-      recorder.begin(shape.packed(), 1, i, true).end(false);
+      recorder.begin({shape.packed(), 1}, i, true).end(false);
   }
   const json all = json::parse(readFile(filesOf(folder.file("t")).at(0)));
   const json facts = eventsOf(all, "end of rondo trace").at(0)["args"];
