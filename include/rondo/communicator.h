@@ -164,8 +164,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   std::future<Communicator> shrinkAsync();
 
   /// Collective. Returns a communicator of the ranks of this one, in the same order, and of
-  /// `newcomers` more, which get the next ranks in the order in which they called join(). A process,
-  /// of this job or not, makes an id and gives it to the newcomers and to at least one rank:
+  /// `newcomers` more, which get the next ranks in the order in which they called join(). A process
+  /// of this job, or another one, makes an id and gives it to the newcomers and at least one rank:
   ///
   ///     const UniqueId id = UniqueId::create();
   ///
