@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "comm/call.h"
-#include "plan/plan.h"
 #include "engine/fabric.h"
+#include "plan/plan.h"
 
 namespace rondo::comm {
 

@@ -117,15 +117,4 @@ std::optional<int> Process::end(std::chrono::milliseconds limit) {
   return std::nullopt;
 }
 
-int freePort() {
-  const base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  demand(::bind(fd.get(), any, length) == 0 && ::getsockname(fd.get(), any, &length) == 0, "bind");
-  return ntohs(address.sin_port);
-}
-
 } // namespace rondo::test

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "support/free_port.h"
 
 namespace rondo::test {
 
@@ -45,8 +46,5 @@ class Process {
   base::UniqueFd input_, output_;
   std::string read_;
 };
-
-/// A loopback TCP port without a listener.
-int freePort();
 
 } // namespace rondo::test

@@ -7,6 +7,7 @@
 #include "model/profile_file.h"
 #include "planner/stored.h"
 #include "support/caught.h"
+#include "support/own_cache.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
@@ -14,42 +15,13 @@
 namespace rondo::test {
 namespace {
 
-/// A cache and a log of its own while it lives.
-class OwnCache {
- public:
-  OwnCache() {
-    if (const char* before = std::getenv("XDG_CACHE_HOME")) before_ = before;
-    ::setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1);
-  }
-  ~OwnCache() {
-    base::configureLog(LogLevel::warn, "");
-    before_.empty() ? ::unsetenv("XDG_CACHE_HOME") : ::setenv("XDG_CACHE_HOME", before_.c_str(), 1);
-  }
-  OwnCache(const OwnCache&) = delete;
-  OwnCache& operator=(const OwnCache&) = delete;
-
-  std::string file(const std::string& name) const { return folder_.file(name); }
-  int logged(const std::string& word) const {
-    return tools::countOf(tools::readFile(file("log")), word);
-  }
-  std::vector<std::filesystem::path> tables() const {
-    std::vector<std::filesystem::path> found;
-    for (const auto& entry : std::filesystem::directory_iterator(file("cache/rondo")))
-      if (entry.path().filename().string().starts_with("decisions-")) found.push_back(entry);
-    return found;
-  }
-  Options options(const std::string& transports) const {
-    Options options = plainOptions(transports);
-    options.planner = "model";
-    options.log_level = LogLevel::info;
-    options.log_file = file("log");
-    return options;
-  }
-
- private:
-  tools::TemporaryFolder folder_;
-  std::string before_;
-};
+Options byModel(const OwnCache& cache, const std::string& transports) {
+  Options options = plainOptions(transports);
+  options.planner = "model";
+  options.log_level = LogLevel::info;
+  options.log_file = cache.file("log");
+  return options;
+}
 
 /// A profile on which one message costs a second, so that one round is best while a block fits into
 /// a message. The rules would use two rounds for 80 kB.
@@ -79,7 +51,7 @@ TEST_CASE("RONDO_PLANNER=model: rank 0's decisions hold on all ranks, and are ke
     const OwnCache cache;
     for (const int time : {1, 2}) {
       CAPTURE(size, time);
-      auto ranks = Communicator::createAll(size, cache.options("inproc"));
+      auto ranks = Communicator::createAll(size, byModel(cache, "inproc"));
       const std::string first =
           ranks[0].algorithmFor(Collective::allreduce, 1000, DataType::float32);
       CHECK(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
@@ -96,11 +68,11 @@ TEST_CASE("RONDO_PLANNER=model: rank 0's decisions hold on all ranks, and are ke
 
 TEST_CASE("a damaged table is computed again, never an error", "[decisions]") {
   const OwnCache cache;
-  Communicator::createAll(2, cache.options("inproc"));
+  Communicator::createAll(2, byModel(cache, "inproc"));
   REQUIRE(cache.tables().size() == 1);
   const std::string whole = tools::readFile(cache.tables()[0]);
   std::ofstream(cache.tables()[0], std::ios::trunc) << whole.substr(0, whole.size() / 2);
-  Communicator::createAll(2, cache.options("inproc"));
+  Communicator::createAll(2, byModel(cache, "inproc"));
   CHECK(tools::readFile(cache.tables()[0]) == whole);
   CHECK(cache.logged("damaged or outdated") == 1);
 }
@@ -108,7 +80,7 @@ TEST_CASE("a damaged table is computed again, never an error", "[decisions]") {
 TEST_CASE("the profile decides, and rank 0's settings count", "[decisions]") {
   const OwnCache cache;
   std::ofstream(cache.file("p.json")) << slowMessages();
-  Options options = cache.options("inproc");
+  Options options = byModel(cache, "inproc");
   options.profile = cache.file("p.json");
   const Rendezvous meet = Rendezvous::inProcess(3);
   std::vector<std::future<Communicator>> making;
@@ -134,7 +106,7 @@ TEST_CASE("a profile that is named and cannot be read is an error on all ranks",
     const Rendezvous meet = Rendezvous::inProcess(2);
     std::vector<std::future<Communicator>> making;
     for (int rank = 0; rank < 2; ++rank) {
-      Options own = cache.options("inproc");
+      Options own = byModel(cache, "inproc");
       if (rank == wrong) own.profile = cache.file("p.json");
       making.push_back(Communicator::createAsync(meet.as(rank), own));
     }
@@ -151,7 +123,7 @@ TEST_CASE("explain() says what a call uses, who decided, and why", "[decisions]"
   for (const char* planner : {"model", "rules"})
     for (const char* algorithm : {"", "tree"}) {
       CAPTURE(planner, algorithm);
-      Options options = cache.options("inproc");
+      Options options = byModel(cache, "inproc");
       options.planner = planner;
       options.algorithm = algorithm;
       auto ranks = Communicator::createAll(3, options);
@@ -166,7 +138,7 @@ TEST_CASE("explain() says what a call uses, who decided, and why", "[decisions]"
       CHECK(made.why.find(made.algorithm) != std::string::npos);
       CHECK(made.network.starts_with("profile 'default', links inproc"));
     }
-  auto ranks = Communicator::createAll(2, cache.options("inproc"));
+  auto ranks = Communicator::createAll(2, byModel(cache, "inproc"));
   CHECK(says(caught([&] { ranks[0].explain({.collective = Collective::sendrecv}); }),
              ErrorCode::invalid_argument, {"has no algorithm"}));
   CHECK(says(caught([&] { ranks[0].explain({.collective = Collective::broadcast, .root = 2}); }),

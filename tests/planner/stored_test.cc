@@ -9,45 +9,14 @@
 #include "base/log.h"
 #include "model/profile_file.h"
 #include "rondo/error.h"
+#include "support/own_cache.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
 using namespace rondo;
-using rondo::tools::TemporaryFolder;
+using rondo::test::OwnCache;
 
 namespace {
-
-/// A cache of its own, and a log, while it lives.
-class OwnCache {
- public:
-  OwnCache() {
-    const char* before = std::getenv("XDG_CACHE_HOME");
-    if (before) before_ = before;
-    ::setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1);
-    base::configureLog(LogLevel::info, folder_.file("log"));
-  }
-  ~OwnCache() {
-    base::configureLog(LogLevel::warn, "");
-    before_.empty() ? ::unsetenv("XDG_CACHE_HOME") : ::setenv("XDG_CACHE_HOME", before_.c_str(), 1);
-  }
-  OwnCache(const OwnCache&) = delete;
-  OwnCache& operator=(const OwnCache&) = delete;
-
-  std::string file(const std::string& name) const { return folder_.file(name); }
-  int logged(const std::string& word) const {
-    return tools::countOf(tools::readFile(folder_.file("log")), word);
-  }
-  /// The only file of decisions.
-  std::string table() const {
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.file("cache/rondo")))
-      if (entry.path().filename().string().starts_with("decisions-")) return entry.path();
-    return "";
-  }
-
- private:
-  TemporaryFolder folder_;
-  std::string before_;
-};
 
 void write(const std::string& path, const std::string& text) {
   REQUIRE(planner::replaceFile(path, text));
@@ -118,7 +87,7 @@ TEST_CASE("a kept table is read again, and a damaged one is not used") {
   CHECK(planner::loadTable("key")->text() == table.text());
   CHECK_FALSE(planner::loadTable("other key"));
 
-  const std::string path = cache.table();
+  const std::string path = cache.tables().at(0).string();
   const std::string whole = tools::readFile(path);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;

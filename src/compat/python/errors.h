@@ -30,6 +30,16 @@ struct CallInfo {
 
 /// Raises rondo.Error, or rondo.ArgumentError for wrong arguments. Needs the interpreter's lock.
 [[noreturn]] void raise(const Error& error, const CallInfo& info);
+
+/// Runs `make`, and raises its errors.
+template <class Make>
+auto raising(const char* call, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    raise(error, {.name = call});
+  }
+}
 /// Raises rondo.ArgumentError: this rank's arguments are wrong, and nothing was sent.
 [[noreturn]] void refuse(const char* call, const std::string& text);
 /// Raises rondo.DTypeError: Rondo has no such element type.

@@ -73,16 +73,6 @@ Options optionsOf(const nb::kwargs& given) {
   return options;
 }
 
-/// Runs `make`, and raises its errors.
-template <class Make>
-auto raising(const char* call, const Make& make) {
-  try {
-    return make();
-  } catch (const Error& error) {
-    raise(error, {.name = call});
-  }
-}
-
 /// Meets the other ranks. A signal whose handler raises ends the wait; the thread that waits for
 /// them then goes on, until the deadline.
 Communicator meet(const Rendezvous& where, const Options& options) {

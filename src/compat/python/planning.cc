@@ -109,16 +109,6 @@ nb::dict dictOf(const plan::Choice& choice, const model::Outcome& outcome) {
   return result;
 }
 
-/// Runs `make`, and raises its errors.
-template <class Make>
-auto raising(const char* call, const Make& make) {
-  try {
-    return make();
-  } catch (const Error& error) {
-    raise(error, {.name = call});
-  }
-}
-
 // predict() ---------------------------------------------------------------------------------------
 
 struct Candidate {

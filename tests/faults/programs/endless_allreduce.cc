@@ -15,20 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "faults/programs/say.h"
 #include "rondo/communicator.h"
 
 namespace {
 
-long long now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
-
-/// One write per line, so that lines of several ranks do not mix.
-void say(const std::string& line) {
-  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
-}
+using rondo::test::now;
+using rondo::test::say;
 
 /// Lives for at most half a minute, and does not keep the rank's output open.
 void haveChild(const std::string& how) {

@@ -22,25 +22,18 @@
 #include <thread>
 #include <utility>
 
+#include "faults/programs/say.h"
 #include "rondo/communicator.h"
 
 namespace {
+
+using rondo::test::now;
+using rondo::test::say;
 
 using rondo::Communicator;
 using rondo::DataType;
 using rondo::Error;
 using rondo::UniqueId;
-
-long long now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
-
-/// One write per line, so that lines of several ranks do not mix.
-void say(const std::string& line) {
-  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
-}
 
 std::string describe(const Error& error) {
   return std::string(rondo::name(error.code())) + " " + std::to_string(error.culprit()) + " " +

@@ -17,24 +17,17 @@
 #include <string>
 #include <vector>
 
+#include "faults/programs/say.h"
 #include "rondo/communicator.h"
 
 namespace {
 
+using rondo::test::now;
+using rondo::test::say;
+
 using rondo::Communicator;
 using rondo::DataType;
 using rondo::ReduceOp;
-
-long long now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
-
-/// One write per line, so that lines of several ranks do not mix.
-void say(const std::string& line) {
-  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
-}
 
 std::vector<float> x(1000), y(1000);
 

@@ -10,14 +10,12 @@
 #include <cstdlib>
 #include <string>
 
+#include "faults/programs/say.h"
 #include "rondo/train.h"
 
 namespace {
 
-/// One write per line, so that lines of several ranks do not mix.
-void say(const std::string& line) {
-  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
-}
+using rondo::test::say;
 
 } // namespace
 
