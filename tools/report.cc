@@ -107,6 +107,9 @@ void printTrace(const MergedTrace& merged) {
       printLine(name + " lacks " + std::to_string(found->second.left_out) + " calls");
   }
   for (const auto& [file, why] : merged.refused) printLine("refused: " + file + ": " + why);
+  for (const auto& [job, files] : merged.others)
+    printLine("also here: job " + job + ", " + std::to_string(files) + " files; --job " + job +
+              " chooses them");
 }
 
 int reportTrace(const ReportConfig& config) {

@@ -18,9 +18,11 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-/// The files of each job.
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+/// The files of each job and communicator.
 std::map<std::string, std::vector<fs::path>> tracesIn(const std::string& folder) {
-  static const std::regex kName("rondo-trace-([0-9a-f]{16})-[0-9]+\\.json");
+  static const std::regex kName("rondo-trace-([0-9a-f]{16}-[0-9a-f]{16})-[0-9]+\\.json");
   std::error_code fault;
   const fs::directory_iterator entries(folder, fault);
   if (fault)
@@ -84,10 +86,19 @@ class Merger {
   /// Null, and refused, if it is not a trace of a new rank.
   TracedRank* begin(const json& facts, const std::string& name) {
     if (facts.at("version") != 1) return refuse(name, "it is of another version"), nullptr;
-    if (facts.at("job") != into_.job) return refuse(name, "it is of another job"), nullptr;
-    const auto [at, fresh] = into_.ranks.try_emplace(facts.at("rank").get<int>());
+    if (facts.at("job").get<std::string>() + "-" + facts.at("communicator").get<std::string>() !=
+        into_.job)
+      return refuse(name, "it is of another job or communicator"), nullptr;
+    const json &rank = facts.at("rank"), &size = facts.at("size");
+    const bool numbers = rank.is_number_integer() && size.is_number_integer();
+    const std::int64_t number = numbers ? rank.get<std::int64_t>() : 0;
+    const std::int64_t ranks = numbers ? size.get<std::int64_t>() : 0;
+    if (ranks < 1 || ranks > kMostRanks || number < 0 || number >= ranks)
+      return refuse(name, "its rank " + rank.dump() + " of " + size.dump() + " is impossible"),
+             nullptr;
+    const auto [at, fresh] = into_.ranks.try_emplace(static_cast<int>(number));
     if (!fresh) return refuse(name, "its rank has another file"), nullptr;
-    into_.size = std::max(into_.size, facts.at("size").get<int>());
+    into_.size = std::max(into_.size, static_cast<int>(ranks));
     at->second.clock_error = facts.value("clock_error_ns", std::int64_t{-1});
     return &at->second;
   }
@@ -108,11 +119,11 @@ bool MergedTrace::whole() const {
 MergedTrace mergeTraces(const std::string& folder, const std::string& job,
                         const std::string& output) {
   const auto jobs = tracesIn(folder);
-  const auto found = job.empty() ? std::max_element(jobs.begin(), jobs.end(),
-                                                    [](const auto& a, const auto& b) {
-                                                      return a.second.size() < b.second.size();
-                                                    })
-                                 : jobs.find(job);
+  auto found = jobs.end();
+  for (auto one = jobs.begin(); one != jobs.end(); ++one) {
+    if (!job.empty() && one->first != job && !one->first.starts_with(job + "-")) continue;
+    if (found == jobs.end() || one->second.size() > found->second.size()) found = one;
+  }
   if (found == jobs.end())
     throw Error(ErrorCode::invalid_argument, folder + " has no trace" +
                                                  (job.empty() ? "" : " of job " + job) +
@@ -120,7 +131,8 @@ MergedTrace mergeTraces(const std::string& folder, const std::string& job,
   MergedTrace merged{.job = found->first,
                      .file = output.empty() ? folder + "/trace.json" : output,
                      .ranks = {},
-                     .refused = {}};
+                     .refused = {},
+                     .others = {}};
   const std::string part = merged.file + ".part";
   std::ofstream to(part);
   Merger merger(merged, to);
@@ -136,9 +148,7 @@ MergedTrace mergeTraces(const std::string& folder, const std::string& job,
     throw Error(ErrorCode::system, merged.file + " cannot be written: " + fault.message());
   }
   for (const auto& [other, files] : jobs)
-    if (other != merged.job)
-      for (const fs::path& path : files)
-        merged.refused.push_back({path.filename().string(), "it is of another job"});
+    if (other != merged.job) merged.others[other] = files.size();
   return merged;
 }
 

@@ -18,18 +18,22 @@ struct TracedRank {
 };
 
 struct MergedTrace {
-  std::string job, file; ///< the file that was written
-  int size = 0;          ///< ranks of the job
+  std::string job;  ///< JOB-COMMUNICATOR
+  std::string file; ///< that was written
+  int size = 0;     ///< ranks of the communicator
   std::map<int, TracedRank> ranks;
-  std::vector<Refused> refused; ///< files, and lines of files
+  std::vector<Refused> refused; ///< files of this job, and lines of them
+  /// Files in the folder of other jobs, and of communicators that were not split from this one.
+  std::map<std::string, std::size_t> others;
 
   bool whole() const;
 };
 
-/// Merges the files rondo-trace-JOB-RANK.json of a folder. `job`: whose files to take; empty: the
-/// job with the most. `output`: the file to write; empty: trace.json in the folder. Throws
-/// Error(invalid_argument) if the folder has no trace, and Error(system) if the file cannot be
-/// written.
+/// Merges the files rondo-trace-JOB-COMMUNICATOR-RANK.json of a folder that have the same job and
+/// communicator. `job`: JOB-COMMUNICATOR, or only JOB, which has the one with the most files;
+/// empty: of all jobs the one with the most. `output`: the file to write; empty: trace.json in the
+/// folder. Throws Error(invalid_argument) if the folder has no trace, and Error(system) if the file
+/// cannot be written.
 MergedTrace mergeTraces(const std::string& folder, const std::string& job,
                         const std::string& output);
 

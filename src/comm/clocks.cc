@@ -29,12 +29,12 @@ struct Answer {
 };
 
 void send(CommunicatorImpl& comm, const Answer& data, int peer) {
-  comm.call({Collective::sendrecv, &data, nullptr, sizeof(data), DataType::uint8, ReduceOp::sum,
-             peer, true});
+  comm.runNow({Collective::sendrecv, &data, nullptr, sizeof(data), DataType::uint8, ReduceOp::sum,
+               peer, true});
 }
 void receive(CommunicatorImpl& comm, Answer& data, int peer) {
-  comm.call({Collective::sendrecv, nullptr, &data, sizeof(data), DataType::uint8, ReduceOp::sum,
-             peer, false});
+  comm.runNow({Collective::sendrecv, nullptr, &data, sizeof(data), DataType::uint8, ReduceOp::sum,
+               peer, false});
 }
 
 observe::ClockOffset byWallClock(CommunicatorImpl& comm) {

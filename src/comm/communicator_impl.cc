@@ -91,11 +91,11 @@ void CommunicatorImpl::listen(std::shared_ptr<observe::Trace> trace) {
   if (!trace && !options_.trace_folder.empty()) {
     const observe::ClockOffset clock = compareClocks(*this, options_.device >= 0);
     progress_loop_.forgetThread();
-    trace = observe::Trace::open(options_.trace_folder, session_->job(), rank_, size_);
+    trace = observe::Trace::open(options_.trace_folder, recorder_.identity());
     trace->begin(clock);
   }
   trace_ = std::move(trace);
-  if (trace_) recorder_.listen(observe::Trace::listener(trace_, recorder_));
+  if (trace_ && trace_->writes()) recorder_.listen(observe::Trace::listener(trace_, recorder_));
   device::annotateCalls();
   if (auto callbacks = observe::callbackListener(recorder_)) recorder_.listen(std::move(callbacks));
 }
@@ -214,6 +214,10 @@ void CommunicatorImpl::call(const Call& call) {
     PendingGroup::add(*this, call);
     return;
   }
+  runNow(call);
+}
+
+void CommunicatorImpl::runNow(const Call& call) {
   engine::Run run;
   run.attended.store(true, std::memory_order_relaxed);
   {
@@ -254,19 +258,6 @@ bool CommunicatorImpl::arrived(int peer) {
   if (failure_.pending()) progress_loop_.poll();
   failure_.throwIfEnded();
   return engine_->arrived(peer);
-}
-
-void ControlTurns::await(std::uint64_t turn, std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  if (!changed_->wait_until(lock, base::Deadline(limit).at(), [&] { return ended_ == turn; }))
-    throw Error(ErrorCode::timeout,
-                "an earlier split() or exchange() of this communicator has not ended in time");
-}
-
-void ControlTurns::end() {
-  std::lock_guard lock(mutex_);
-  ++ended_;
-  changed_->notify_all();
 }
 
 /// Needs the lock. Starts each call on its stream.
@@ -330,7 +321,13 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
 
 template <class Body>
 auto CommunicatorImpl::inTurn(std::uint64_t turn, const Body& body) {
-  turns_.await(turn, options_.init_timeout);
+  try {
+    turns_.await(turn, (kGrowSteps + 3) * options_.init_timeout);
+  } catch (const Error& late) {
+    // The other ranks may have had this turn: no later one would fit theirs.
+    session_->fail({late.code(), late.what(), rank_});
+    throw;
+  }
   struct Turn {
     ControlTurns& turns;
     ~Turn() { turns.end(); }

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/condition.h"
 #include "bootstrap/session.h"
 #include "comm/call.h"
 #include "comm/call_cache.h"
+#include "comm/control_turns.h"
 #include "comm/failure_state.h"
 #include "comm/progress_loop.h"
 #include "comm/work_state.h"
@@ -47,22 +47,6 @@ class Trace;
 
 namespace rondo::comm {
 
-/// Runs the splits and exchanges of one communicator in the order of the calls, whatever threads
-/// they run on. Any thread.
-class ControlTurns {
- public:
-  std::uint64_t take() { return taken_.fetch_add(1); }
-  /// Throws Error(timeout) if the earlier turns have not ended after `limit`.
-  void await(std::uint64_t turn, std::chrono::milliseconds limit);
-  void end();
-
- private:
-  std::atomic<std::uint64_t> taken_{0};
-  std::mutex mutex_;
-  base::Condition changed_;
-  std::uint64_t ended_ = 0; // guarded by mutex_
-};
-
 /// Any thread may call the public functions. The progress loop's mutex guards the engine and the
 /// call cache.
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
@@ -87,6 +71,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   /// Runs the call until it is done. Inside a Group it only records the call.
   void call(const Call& call);
+  /// Runs the call until it is done, also inside a Group.
+  void runNow(const Call& call);
   /// Starts the call. Inside a Group it only records the call.
   Work start(const Call& call);
   /// See Communicator.

@@ -18,9 +18,6 @@ namespace rondo::comm {
 namespace {
 
 constexpr std::size_t kMostText = 4096;
-/// How much later than this rank the slowest one can end the second step, in init_timeouts: that of
-/// its connection, and of its exchanges.
-constexpr int kSteps = 3;
 
 using Blobs = std::vector<std::vector<std::byte>>;
 
@@ -113,7 +110,7 @@ std::shared_ptr<CommunicatorImpl> openGrown(bootstrap::Session& old, const Growt
     if (grown) grown->abort("the others could not grow: " + why);
   };
   try {
-    for (const auto& blob : old.allGather(outcome.encode(), kSteps * options.init_timeout))
+    for (const auto& blob : old.allGather(outcome.encode(), kGrowSteps * options.init_timeout))
       if (const Outcome one = Outcome::decode(blob); one.error && !outcome.error) outcome = one;
   } catch (const Error& error) {
     drop(error.what());

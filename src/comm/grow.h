@@ -12,6 +12,10 @@ namespace rondo::comm {
 
 class CommunicatorImpl;
 
+/// How much later than a rank the slowest one can end the second step of grow(), in init_timeouts:
+/// that of its connection, and of its exchanges.
+constexpr int kGrowSteps = 3;
+
 /// One rank's arguments of Communicator::grow().
 struct Growth {
   int newcomers = 0;

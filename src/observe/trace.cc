@@ -154,14 +154,26 @@ class Trace::Calls final : public CallListener {
   std::size_t known_ = 0;   ///< algorithms whose names the source has
 };
 
-Trace::Trace(const std::string& folder, std::uint64_t job, int rank, int size)
-    : job_(job), rank_(rank), size_(size) {
+struct Trace::Look {
+  struct Part {
+    std::shared_ptr<Source> source;
+    bool closed;
+    std::uint64_t put;
+  };
+  std::vector<Part> parts;
+  std::vector<TraceSpan> spans;
+  std::vector<Mark> marks;
+};
+
+Trace::Trace(const std::string& folder, Identity first)
+    : first_(std::move(first)), rank_(first_.rank) {
   char number[16];
-  std::snprintf(number, sizeof(number), "%05d", rank);
-  path_ = folder + "/rondo-trace-" + hexadecimal(job) + "-" + number + ".json";
+  std::snprintf(number, sizeof(number), "%05d", rank_);
+  path_ = folder + "/rondo-trace-" + hexadecimal(first_.job) + "-" +
+          hexadecimal(first_.communicator) + "-" + number + ".json";
   if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST)
     file_ = base::UniqueFd::of([&] {
-      return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
+      return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
                     0600);
     });
   if (!file_)
@@ -169,9 +181,8 @@ Trace::Trace(const std::string& folder, std::uint64_t job, int rank, int size)
               std::strerror(errno));
 }
 
-std::shared_ptr<Trace> Trace::open(const std::string& folder, std::uint64_t job, int rank,
-                                   int size) {
-  const std::shared_ptr<Trace> trace(new Trace(folder, job, rank, size));
+std::shared_ptr<Trace> Trace::open(const std::string& folder, const Identity& first) {
+  const std::shared_ptr<Trace> trace(new Trace(folder, first));
   const base::NoFork whole;
   Open& open = Open::ofProcess();
   const std::lock_guard lock(open.mutex);
@@ -204,9 +215,10 @@ void Trace::begin(const ClockOffset& clock) {
   events_.nameRank(rank_, "rank " + std::to_string(rank_) + ", " + host);
   base::TraceArguments facts;
   facts.add("version", 1)
-      .add("job", hexadecimal(job_))
+      .add("job", hexadecimal(first_.job))
+      .add("communicator", hexadecimal(first_.communicator))
       .add("rank", rank_)
-      .add("size", size_)
+      .add("size", first_.size)
       .add("host", host);
   facts.add("unix_ns", clock.unix_ns).add("clock_offset_ns", clock.add);
   if (clock.error >= 0) facts.add("clock_error_ns", clock.error);
@@ -218,6 +230,7 @@ void Trace::begin(const ClockOffset& clock) {
   const base::NoSignals quiet;
   try {
     thread_ = std::thread([this] { main(); });
+    threaded_ = true;
   } catch (const std::system_error& none) { // all is written at the end, as far as it fits
     base::log(LogLevel::info, "the trace has no thread: ", none.what());
   }
@@ -237,6 +250,12 @@ void Trace::add(const TraceSpan& span) {
 
 std::shared_ptr<Trace::Source> Trace::newSource(const Identity& identity) {
   const std::lock_guard lock(mutex_);
+  if (!threaded_) // nobody empties the rings of communicators that are gone: their calls are lost
+    std::erase_if(live_, [this](const auto& source) {
+      if (!source->closed.load(std::memory_order_acquire)) return false;
+      left_out_ += source->put.load() - source->taken.load() + source->left_out.load();
+      return true;
+    });
   const int number = sources_++;
   live_.push_back(
       std::make_shared<Source>(number, identity, number == 0 ? kFirstRing : kFurtherRing));
@@ -261,36 +280,35 @@ void Trace::main() {
 /// Writes what waits. Without `all` it stops early when the trace ends, so that the thread that
 /// ends it does not wait for one of the lowest priority.
 void Trace::drain(bool all) {
-  std::vector<std::shared_ptr<Source>> sources;
-  {
-    const std::lock_guard lock(mutex_);
-    sources = live_;
-  }
+  const Look look = this->look();
   if (const auto [ticks, now] = readBoth(); ticks > ticks_)
     nanoseconds_per_tick_ =
         static_cast<double>(now - monotonic_) / static_cast<double>(ticks - ticks_);
-  for (const auto& source : sources) {
-    const bool closed = source->closed.load(std::memory_order_acquire);
-    take(*source, all);
+  for (const auto& [source, closed, put] : look.parts) {
+    take(*source, put, all);
     if (!closed || (!all && stopping_)) continue;
     lost_ += source->left_out.exchange(0);
     const std::lock_guard lock(mutex_);
     std::erase(live_, source);
   }
-  std::vector<TraceSpan> spans;
-  std::vector<Mark> marks;
-  {
-    const std::lock_guard lock(mutex_);
-    spans.swap(spans_);
-    marks.swap(marks_);
-  }
-  for (const TraceSpan& span : spans) format(span);
-  for (const Mark& mark : marks) format(mark);
+  for (const TraceSpan& span : look.spans) format(span);
+  for (const Mark& mark : look.marks) format(mark);
   flush();
 }
 
-void Trace::take(Source& source, bool all) {
-  const std::uint64_t put = source.put.load(std::memory_order_acquire);
+Trace::Look Trace::look() {
+  Look now;
+  const std::lock_guard lock(mutex_);
+  for (const auto& source : live_) {
+    const bool closed = source->closed.load(std::memory_order_acquire); // first: `put` is its last
+    now.parts.push_back({source, closed, source->put.load(std::memory_order_acquire)});
+  }
+  now.spans.swap(spans_);
+  now.marks.swap(marks_);
+  return now;
+}
+
+void Trace::take(Source& source, std::uint64_t put, bool all) {
   std::uint64_t at = source.taken.load(std::memory_order_relaxed);
   if (at == put) return;
   {

@@ -27,17 +27,17 @@ struct ClockOffset {
   std::int64_t unix_ns = 0; ///< the wall clock of rank 0 when the trace's time is 0
 };
 
-/// The trace of one rank of a job, with all its communicators. One low-priority thread formats and
-/// writes. A communicator's calls wait for it in a ring: 1.5 MiB for the first communicator, 0.2
-/// MiB for each further one. Calls that find no room are counted and left out. At a full disk, and
-/// at 256 MiB, the trace ends, which the log says once, and the job goes on. All functions: any
-/// thread, and none throws for these reasons. In a forked child it does nothing.
+/// The trace of a rank's communicator, with those that are split from it. One low-priority thread
+/// formats and writes. A communicator's calls wait for it in a ring: 1.5 MiB for the first
+/// communicator, 0.2 MiB for each further one. Calls that find no room are counted and left out. At
+/// a full disk, and at 256 MiB, the trace ends, which the log says once, and the job goes on. All
+/// functions: any thread, and none throws for these reasons. In a forked child it does nothing.
 class Trace {
  public:
-  /// `rank`, `size`: of the first communicator. Makes the folder (mode 0700) and the file
-  /// rondo-trace-JOB-RANK.json. If it cannot, the log says why, and nothing is written.
-  static std::shared_ptr<Trace> open(const std::string& folder, std::uint64_t job, int rank,
-                                     int size);
+  /// `first`: the first communicator. Makes the folder (mode 0700) and the new file
+  /// rondo-trace-JOB-COMMUNICATOR-RANK.json. If it cannot, the log says why, and nothing is
+  /// written.
+  static std::shared_ptr<Trace> open(const std::string& folder, const Identity& first);
   /// Writes what is left.
   ~Trace();
   Trace(const Trace&) = delete;
@@ -45,6 +45,8 @@ class Trace {
 
   /// Must be called once, before anything is added.
   void begin(const ClockOffset& clock);
+  /// Whether there is a file. If not, calls need not be handed over.
+  bool writes() const { return static_cast<bool>(file_); }
   /// A listener for the recorder's calls. It keeps the trace alive.
   static std::unique_ptr<CallListener> listener(const std::shared_ptr<Trace>& trace,
                                                 const Recorder& recorder);
@@ -61,13 +63,17 @@ class Trace {
     std::string text;
   };
 
-  Trace(const std::string& folder, std::uint64_t job, int rank, int size);
+  /// What had come when a look began: it is formatted with a rate that was measured after it.
+  struct Look;
+
+  Trace(const std::string& folder, Identity first);
   static void finishAll();
   std::shared_ptr<Source> newSource(const Identity& identity);
   void wake();
   void main();
   void drain(bool all);
-  void take(Source& source, bool all);
+  Look look();
+  void take(Source& source, std::uint64_t put, bool all);
   void finish();
   void format(Source& source, const Record& record);
   void format(const Mark& mark);
@@ -78,13 +84,14 @@ class Trace {
   int write(const std::string& text);
 
   const base::Maker maker_{};
-  const std::uint64_t job_;
-  const int rank_, size_;
+  const Identity first_;
+  const int rank_;
   base::UniqueFd file_;
   std::string path_;
   ClockOffset clock_;
   std::uint64_t ticks_ = 0;    ///< at the beginning of the trace
   std::int64_t monotonic_ = 0; ///< ... and CLOCK_MONOTONIC
+  bool threaded_ = false;      ///< set by begin()
 
   std::atomic<bool> stopping_{true};   ///< begin() has not been called, or finish() has
   std::atomic<std::uint32_t> word_{0}; ///< the thread sleeps on it; a change wakes it

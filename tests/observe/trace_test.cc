@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -153,6 +154,51 @@ TEST_CASE("a trace has every call of every rank, with its arguments, in lanes wi
   }
 }
 
+// Proves: the messages that compare the clocks are not held back by the Group.
+TEST_CASE("a communicator that is made inside a Group has a trace, of the Group's calls only") {
+  const TemporaryFolder folder;
+  Options options = test::plainOptions();
+  options.trace_folder = folder.file("t");
+  const Rendezvous meet = Rendezvous::inProcess(2);
+  const auto run = [&](int rank) {
+    int sum = 0;
+    const int one = 1;
+    Group group;
+    Communicator comm = Communicator::create(meet.as(rank), options);
+    comm.allReduce(&one, &sum, 1, DataType::int32, ReduceOp::sum);
+    group.end();
+    return sum;
+  };
+  auto other = std::async(std::launch::async, run, 1);
+  CHECK(run(0) == 2);
+  CHECK(other.get() == 2);
+  const auto files = filesOf(folder.file("t"));
+  REQUIRE(files.size() == 2);
+  for (const std::string& file : files) {
+    const json all = json::parse(readFile(file));
+    CHECK(eventsOf(all, "end of rondo trace").at(0)["args"]["calls"] == 1);
+    CHECK(std::abs(eventsOf(all, "call").at(0)["ts"].get<double>()) < 600e6);
+  }
+}
+
+// Proves: neither file is overwritten, and the report tells the communicators apart.
+TEST_CASE("two communicators that a job makes apart have files of their own") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell("cd " + folder.file("") + "\n" + run(2, "twice 20") + "$RONDO report --trace traces");
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.status == 0);
+  CHECK(filesOf(folder.file("traces")).size() == 5);
+  CHECK(outcome.out.find("2 of 2 ranks, 40 calls") != std::string::npos);
+  const std::size_t at = outcome.out.find("also here: job ");
+  REQUIRE(at != std::string::npos);
+  const std::string job = outcome.out.substr(at + 15, 33);
+  const Outcome second = shell("$RONDO report --trace " + folder.file("traces") + " --job " + job);
+  INFO(second.out << second.err);
+  CHECK(second.status == 0);
+  CHECK(second.out.find("job " + job + ": 2 of 2 ranks, 40 calls") != std::string::npos);
+}
+
 TEST_CASE("without RONDO_TRACE there is no trace") {
   auto ranks = Communicator::createAll(1, test::plainOptions());
   CHECK_FALSE(ranks[0].tracing());
@@ -164,7 +210,7 @@ TEST_CASE("a trace with more calls than can be written counts those that it leav
   constexpr std::uint64_t kCalls = 500'000;
   {
     Recorder recorder({7, 8, 0, 1, "self"});
-    const auto trace = Trace::open(folder.file("t"), 7, 0, 1);
+    const auto trace = Trace::open(folder.file("t"), recorder.identity());
     trace->begin({});
     recorder.listen(Trace::listener(trace, recorder));
     const Shape shape{.collective = Collective::allreduce, .type = DataType::float32};
@@ -255,6 +301,13 @@ TEST_CASE("a full disk ends the trace, which the log says once, and the job goes
   CHECK(calls < 30000);
 }
 
+TEST_CASE("a trace does not overwrite a file") {
+  const TemporaryFolder folder;
+  const Identity who{7, 8, 0, 1, "self"};
+  CHECK(Trace::open(folder.file("t"), who)->writes());
+  CHECK_FALSE(Trace::open(folder.file("t"), who)->writes());
+}
+
 TEST_CASE("a folder that cannot be written: the job runs without a trace, and says so") {
   const Outcome outcome = shell("RONDO_TRACE=/nowhere/x $RONDO run -p 2 -- " RONDO_TEST_PROGRAMS
                                 "/program_traced plain 10");
@@ -275,6 +328,9 @@ TEST_CASE("rondo report --trace refuses what is no trace, and says what is missi
     return shell("$RONDO report --trace " + folder.file("traces"));
   };
   CHECK(report(whole).status == 0);
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    return std::string(whole).replace(whole.find(from), from.size(), to);
+  };
   const struct {
     const char* what;
     std::string text;
@@ -286,9 +342,17 @@ TEST_CASE("rondo report --trace refuses what is no trace, and says what is missi
       {"empty", "", "its head is missing"},
       {"garbage", "\x01\x02\n\xff", "line 1 is not an event of a trace"},
       {"another rank's", readFile(files[0]), "its rank has another file"},
-      {"another version's",
-       std::string(whole).replace(whole.find("\"version\":1"), 11, "\"version\":2"),
-       "it is of another version"},
+      {"another version's", changed("\"version\":1", "\"version\":2"), "it is of another version"},
+      {"another job's", changed("\"job\":\"", "\"job\":\"0"), "it is of another job"},
+      {"of a negative rank", changed("\"rank\":1", "\"rank\":-1"), "rank -1 of 2 is impossible"},
+      {"of a rank of another size", changed("\"rank\":1", "\"rank\":2"),
+       "rank 2 of 2 is impossible"},
+      {"of a rank that wraps to 1", changed("\"rank\":1", "\"rank\":4294967297"),
+       "rank 4294967297 of 2 is impossible"},
+      {"of a fraction of a rank", changed("\"rank\":1", "\"rank\":1.5"),
+       "rank 1.5 of 2 is impossible"},
+      {"of too many ranks", changed("\"size\":2", "\"size\":2000000000"),
+       "rank 1 of 2000000000 is impossible"},
   };
   for (const auto& [what, text, finding] : cases) {
     const Outcome outcome = report(text);

@@ -1,6 +1,7 @@
 // A rank whose calls are traced. Arguments: MODE CALLS. It makes that many all-reduces of 2 floats.
 // MODE: plain; leaks (it exits without closing its communicator), forks (a child exits normally in
-// the middle), spans (each call is inside a span of the program).
+// the middle), spans (each call is inside a span of the program), twice (and as many on a second
+// communicator).
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,11 @@ int main(int, char** argv) {
       ::waitpid(child, &status, 0);
       if (status != 0) return 5;
     }
+  }
+  if (mode == "twice") {
+    auto second = rondo::Communicator::create(rondo::Rendezvous::environment());
+    for (int i = 0; i < calls; ++i)
+      second.allReduce(data.data(), data.data(), 2, rondo::DataType::float32, rondo::ReduceOp::sum);
   }
   if (mode != "leaks") delete comm;
 }
