@@ -19,7 +19,9 @@ namespace rondo::tools {
 namespace {
 
 constexpr std::size_t kLeastCalls = 8, kMostCalls = 32;
-constexpr std::int64_t kLeastLag = 1'000'000;
+constexpr double kLeastLag = 1e6;
+/// Calls that seem to take longer, in nanoseconds, do not count: eleven days.
+constexpr double kLongest = 1e15;
 
 bool needsAll(const RecordedCall& call) {
   for (const char* name : {"AllReduce", "ReduceScatter", "AllGather", "AllToAll", "Barrier"})
@@ -28,8 +30,8 @@ bool needsAll(const RecordedCall& call) {
 }
 
 struct Times {
-  std::map<int, std::int64_t> inside; ///< by rank: nanoseconds in the call
-  std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
+  std::map<int, double> inside; ///< by rank: nanoseconds in the call
+  double begin = std::numeric_limits<double>::max(), end = 0;
   const RecordedCall* call = nullptr;
 };
 
@@ -39,10 +41,16 @@ std::map<std::uint64_t, Times> completedByAll(const RecordedRanks& ranks, int si
   for (const auto& [number, rank] : ranks)
     for (const RecordedCall& call : rank.calls) {
       if (!call.completed || call.p2p || !needsAll(call)) continue;
+      // Files may say anything, and the difference must fit.
+      if (call.created < 0 || call.ended < call.created) continue;
+      const auto inside = static_cast<double>(call.ended - call.created);
+      if (inside > kLongest) continue;
       Times& times = calls[call.sequence];
-      times.inside[number] = call.ended - call.created;
+      times.inside[number] = inside;
       // Of one rank, since the clocks of others may differ.
-      if (number == ranks.begin()->first) times.begin = call.created, times.end = call.ended;
+      if (number == ranks.begin()->first)
+        times.begin = static_cast<double>(call.created),
+        times.end = static_cast<double>(call.ended);
       times.call = &call;
     }
   std::erase_if(calls, [&](const auto& one) {
@@ -58,12 +66,12 @@ std::optional<Finding> findStraggler(const RecordedRanks& ranks, int size) {
   const auto calls = completedByAll(ranks, size);
   if (size < 2 || calls.size() < kLeastCalls) return std::nullopt;
   std::map<int, std::size_t> last;
-  std::map<int, std::int64_t> lags;
-  std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
+  std::map<int, double> lags;
+  double begin = std::numeric_limits<double>::max(), end = 0;
   for (const auto& [sequence, times] : calls) {
     const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
     const auto latest = std::min_element(times.inside.begin(), times.inside.end(), less);
-    std::int64_t second = std::numeric_limits<std::int64_t>::max();
+    double second = std::numeric_limits<double>::max();
     for (const auto& [rank, inside] : times.inside)
       if (rank != latest->first) second = std::min(second, inside);
     ++last[latest->first];
@@ -74,10 +82,10 @@ std::optional<Finding> findStraggler(const RecordedRanks& ranks, int size) {
   const auto most = std::max_element(lags.begin(), lags.end(),
                                      [](auto& a, auto& b) { return a.second < b.second; });
   const auto [rank, lag] = *most;
-  const auto count = static_cast<std::int64_t>(calls.size());
+  const auto count = static_cast<double>(calls.size());
   if (last[rank] * 10 < calls.size() * 9 || lag * 4 < end - begin || lag < count * kLeastLag)
     return std::nullopt;
-  const double share = static_cast<double>(lag) / static_cast<double>(std::max(end - begin, lag));
+  const double share = lag / std::max(end - begin, lag);
   char text[160];
   std::snprintf(text, sizeof(text),
                 "rank %d is a straggler: it entered %zu of the last %zu calls last, and the others "

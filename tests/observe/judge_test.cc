@@ -176,6 +176,13 @@ TEST_CASE(
   CHECK(Job(3, {{0, steps({0, 5})}, {1, steps({5, 0})}, {2, early}}).culprits().empty());
   CHECK(Job(3, {{0, early}, {1, steps({2})}, {2, early}}).culprits().empty());
   CHECK(Job(3, {{0, early}, {1, steps({5})}, {2, steps({5.2})}}).culprits().empty());
+  // Calls that claim to have taken three years, or less than no time, do not count.
+  std::vector<json> years = early;
+  for (json& call : years)
+    call["time_created_ns"] =
+        call["time_completed_ns"].get<std::int64_t>() - 100'000'000'000'000'000;
+  CHECK(Job(3, {{0, years}, {1, early}, {2, years}}).culprits().empty());
+  CHECK(Job(3, {{0, early}, {1, steps({1e6})}, {2, early}}).culprits().empty());
 }
 
 TEST_CASE("report: a process that ended is dead if it left the communicator open and others live") {
