@@ -238,6 +238,13 @@ void measureBy(Communicator& control, const Options& options, std::string way, c
        "all of them reach in RONDO_SOCKET_IFNAME"});
 }
 
+/// What the first rank with such a setting has set; empty if none has. Collective.
+std::string anyInterface(Communicator& comm, const std::string& own) {
+  for (const auto& blob : comm.exchange(std::as_bytes(std::span(own))))
+    if (!blob.empty()) return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+  return {};
+}
+
 /// The interfaces that all hosts have.
 std::vector<std::string> commonInterfaces(const std::vector<RankFacts>& ranks) {
   std::vector<std::string> common = ranks.front().interfaces;
@@ -261,15 +268,17 @@ void measureLinks(Communicator& comm, JobFacts& job) {
   Options options = Options::fromEnvironment();
   options.init_timeout = options.timeout = std::chrono::seconds(10);
   options.trace_folder.clear();
+  options.dump_folder.clear();
   options.device = -1;
   if (static_cast<int>(nodes.size()) < comm.size()) measureBy(comm, options, "", together, job);
   options.transports = "tcp";
+  const std::string given = anyInterface(comm, options.socket_interface);
   std::vector<std::string> interfaces{""};
-  if (apart && options.socket_interface.empty() && !commonInterfaces(job.ranks).empty())
+  if (apart && given.empty() && !commonInterfaces(job.ranks).empty())
     interfaces = commonInterfaces(job.ranks);
   for (const std::string& interface : interfaces) {
     if (!job.failed.empty()) return;
-    const std::string named = interface.empty() ? options.socket_interface : interface;
+    const std::string named = interface.empty() ? given : interface;
     if (!interface.empty()) options.socket_interface = "=" + interface;
     measureBy(
         comm, options, "tcp" + (named.empty() ? "" : " over " + named),

@@ -175,6 +175,17 @@ TEST_CASE("doctor: each fault of a network is one line with its remedy") {
   }
 }
 
+// Proves: the ranks agree how many ways they measure, whatever each of them names.
+TEST_CASE("doctor: an interface that only one rank names is used by that rank only") {
+  if (!hasHosts()) return;
+  const Outcome outcome =
+      onHosts("--ranks 3 --rails 2 --mbit 0",
+              "[ $RONDO_RANK = 1 ] && export RONDO_SOCKET_IFNAME=rail0", "--json");
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.status == 0);
+  CHECK(nlohmann::json::parse(outcome.out)["links"].size() == 3);
+}
+
 TEST_CASE("doctor: a healthy job of 4 hosts has no finding, in text and JSON, and a heat map") {
   if (!hasHosts()) return;
   const TemporaryFolder folder;
