@@ -51,8 +51,8 @@ double computed(std::chrono::milliseconds time) {
          static_cast<double>(passed);
 }
 
-/// Sets every rank's share of processor time. Ranks that seem starved must be so twice: programs
-/// that run for a moment also take time. Collective.
+/// Sets every rank's share of processor time. Ranks that seem starved must be so each of three
+/// times: programs that run for a moment also take time. Collective.
 void measureShares(Communicator& comm, std::vector<RankFacts>& ranks) {
   std::size_t most = 0; // ranks on one processor
   for (int rank = 0; rank < comm.size(); ++rank) {
@@ -65,7 +65,7 @@ void measureShares(Communicator& comm, std::vector<RankFacts>& ranks) {
   // The system gives each program some milliseconds at a time.
   const std::chrono::milliseconds time(most > 1 ? std::min<std::size_t>(1500, 60 * most + 300)
                                                 : 300);
-  for (int look = 0; look < 2; ++look) {
+  for (int look = 0; look < 3; ++look) {
     comm.exchange({});
     const auto all = exchanged(comm, computed(time));
     for (std::size_t r = 0; r < ranks.size(); ++r)
@@ -100,12 +100,22 @@ void compareClocks(Communicator& comm, RankFacts& own) {
   }
 }
 
-std::vector<RankFacts> gatherFacts(Communicator& comm, const std::vector<DoctorFinding>& findings) {
+void gatherClocks(Communicator& comm, std::vector<RankFacts>& ranks) {
   RankFacts own;
   compareClocks(comm, own);
-  json page{{"version", kVersion},       {"interfaces", outwardInterfaces()},
-            {"clock", own.clock},        {"clock_error", own.clock_error},
-            {"findings", json::array()}, {"libraries", ""}};
+  const auto all = exchanged(comm, json{own.clock, own.clock_error});
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    ranks[r].clock = all[r].at(0), ranks[r].clock_error = all[r].at(1);
+}
+
+/// All but what is measured. Sends no message, so it also works on ranks that can send none.
+std::vector<RankFacts> gatherFacts(Communicator& comm, std::vector<DoctorFinding> findings) {
+  std::stable_partition(findings.begin(), findings.end(),
+                        [](const DoctorFinding& one) { return one.fatal; });
+  json page{{"version", kVersion},
+            {"interfaces", outwardInterfaces()},
+            {"findings", json::array()},
+            {"libraries", ""}};
   std::string libraries;
   for (const std::string& line : libraryLines())
     libraries += (libraries.empty() ? "" : ", ") + line;
@@ -125,8 +135,6 @@ std::vector<RankFacts> gatherFacts(Communicator& comm, const std::vector<DoctorF
     facts.version = theirs.at("version");
     facts.libraries = theirs.at("libraries");
     facts.interfaces = theirs.at("interfaces").get<std::vector<std::string>>();
-    facts.clock = theirs.at("clock");
-    facts.clock_error = theirs.at("clock_error");
     for (const json& one : theirs.at("findings"))
       facts.findings.push_back({one.at(0), one.at(1), one.at(2), one.at(3)});
   }
@@ -174,32 +182,27 @@ std::string hostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
 }
 
-/// This rank cannot join the job: says why, here or through rank 0.
-int stayAway(const DoctorFinding& why, const LaunchInfo& launch, Options options) {
-  const std::string text = "rank " + std::to_string(launch.rank) + " on " + hostName() + ": " +
-                           why.text + ". Remedy: " + why.remedy;
-  try {
-    if (launch.rank == 0) throw Error(ErrorCode::init_failed, "prints it itself");
-    Rendezvous::environment().decline(
-        Error(ErrorCode::init_failed, why.name + ": " + text, launch.rank), options);
-  } catch (const Error&) {
-    std::printf("error: %s: %s\n", why.name.c_str(), text.c_str());
-  }
-  return kFailure;
+bool anyFatal(const std::vector<DoctorFinding>& found) {
+  return std::any_of(found.begin(), found.end(),
+                     [](const DoctorFinding& one) { return one.fatal; });
 }
 
 /// The ranks' communicator failed, with the same error on all of them, or (not `joined`) it could
-/// not be made.
-int printFailure(const Error& error, const LaunchInfo& launch, bool joined) {
+/// not be made, of which this rank's own findings may be the cause.
+int printFailure(const Error& error, const LaunchInfo& launch, bool joined,
+                 const std::vector<DoctorFinding>& own) {
+  if (!joined && anyFatal(own)) {
+    for (const DoctorFinding& one : own)
+      if (one.fatal)
+        std::printf("error: %s: rank %d on %s: %s. Remedy: %s\n", one.name.c_str(), launch.rank,
+                    hostName().c_str(), one.text.c_str(), one.remedy.c_str());
+    return kFailure;
+  }
   const bool elsewhere = error.culprit() >= 0 && error.culprit() != launch.rank;
   if (launch.rank != 0 && (joined || elsewhere)) return kFailure;
   std::string text = error.what();
   if (const std::string code = std::string(name(error.code())) + ": "; text.starts_with(code))
     text = text.substr(code.size());
-  if (text.find("Remedy: ") != std::string::npos) { // of a rank that stays away
-    std::printf("error: %s\n", text.c_str());
-    return kFailure;
-  }
   const char* const interface = std::getenv("RONDO_SOCKET_IFNAME");
   const std::string by =
       interface && *interface ? std::string(" (RONDO_SOCKET_IFNAME=") + interface + ")" : "";
@@ -226,22 +229,23 @@ int examineJob(const DoctorConfig& config, const std::vector<DoctorFinding>& own
   options.device = -1;
   options.trace_folder.clear();
   options.dump_folder.clear();
-  for (const DoctorFinding& one : own) {
-    if (!one.fatal) continue;
-    options.socket_interface.clear();
-    return stayAway(one, launch, options);
-  }
+  // With what is wrong left out, the rank may join and tell it.
+  if (anyFatal(own)) options.socket_interface.clear();
   bool joined = false;
   try {
     auto comm = Communicator::create(Rendezvous::environment(), options);
     joined = true;
     JobFacts job;
     job.ranks = gatherFacts(comm, own);
-    measureShares(comm, job.ranks);
-    measureLinks(comm, job);
+    const bool fit = std::none_of(job.ranks.begin(), job.ranks.end(),
+                                  [](const RankFacts& rank) { return anyFatal(rank.findings); });
+    if (fit) { // the same on all ranks
+      gatherClocks(comm, job.ranks);
+      measureShares(comm, job.ranks);
+      measureLinks(comm, job);
+    }
     const auto found = judgeJob(job);
-    const bool runs = std::none_of(found.begin(), found.end(),
-                                   [](const DoctorFinding& one) { return one.fatal; });
+    const bool runs = !anyFatal(found);
     if (comm.rank() == 0) {
       config.json ? printJson(job, found, runs) : printText(job, found, runs);
       if (!config.svg.empty()) {
@@ -252,7 +256,7 @@ int examineJob(const DoctorConfig& config, const std::vector<DoctorFinding>& own
     }
     return runs ? kSuccess : kFailure;
   } catch (const Error& error) {
-    return printFailure(error, launch, joined);
+    return printFailure(error, launch, joined, own);
   }
 }
 

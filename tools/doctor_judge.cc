@@ -13,10 +13,11 @@ namespace rondo::tools {
 
 namespace {
 
-/// A rank, host or pair is slow below this part of its kind's median ...
-constexpr double kSlow = 0.4;
-/// ... and a pair that was measured together with others below this one.
-constexpr double kSlowTogether = 0.15;
+/// A rank, host or pair is slow below this part of its kind's median: on a busy machine good links
+/// differ by factors of 3 to 7.
+constexpr double kSlow = 1.0 / 8;
+/// While pairs are measured together, those below this part are worth a look.
+constexpr double kSlowTogether = 1.0 / 4;
 /// Ranks with less than this part of the others' processor time are starved.
 constexpr double kStarved = 0.6;
 constexpr std::int64_t kSkew = 100'000'000; ///< nanoseconds
@@ -91,6 +92,7 @@ class LinkJudge {
 
  private:
   const RankFacts& factsOf(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  double part() const { return alone_ ? kSlow : kSlowTogether; }
   void add(std::string text, const char* remedy) {
     found_.push_back({false, "link", std::move(text), remedy});
   }
@@ -100,7 +102,7 @@ class LinkJudge {
       if (factsOf(pair.a).node != factsOf(pair.b).node)
         nodes.add(factsOf(pair.a).node, factsOf(pair.b).node, pair.bandwidth);
     if (nodes.groups() < 3) return;
-    for (const std::string& node : nodes.slow(kSlow)) {
+    for (const std::string& node : nodes.slow(part())) {
       std::vector<int> members;
       for (std::size_t r = 0; r < ranks_.size(); ++r)
         if (ranks_[r].node == node) members.push_back(static_cast<int>(r));
@@ -118,8 +120,7 @@ class LinkJudge {
     Scores<int> single;
     for (const PairFacts& pair : pairs_) single.add(pair.a, pair.b, pair.bandwidth);
     if (single.groups() < 3) return;
-    const double part = alone_ ? kSlow : kSlowTogether;
-    const std::vector<int> slow = single.slow(part);
+    const std::vector<int> slow = single.slow(part());
     for (const int rank : slow)
       add("rank " + std::to_string(rank) + " on host " + factsOf(rank).host + " moves " +
               rateText(single.of(rank)) + " by " + way_ + ", where the median of the ranks is " +
@@ -128,7 +129,7 @@ class LinkJudge {
     for (const PairFacts& pair : pairs_) {
       const double usual = std::min(single.of(pair.a), single.of(pair.b));
       if (std::count(slow.begin(), slow.end(), pair.a) > 0 ||
-          std::count(slow.begin(), slow.end(), pair.b) > 0 || pair.bandwidth >= part * usual)
+          std::count(slow.begin(), slow.end(), pair.b) > 0 || pair.bandwidth >= part() * usual)
         continue;
       add("between rank " + std::to_string(pair.a) + " (" + factsOf(pair.a).host + ") and rank " +
               std::to_string(pair.b) + " (" + factsOf(pair.b).host + ") " +
