@@ -16,7 +16,8 @@ namespace {
 using nlohmann::json;
 
 /// Shell code: starts a watch, then 4 ranks with a fault on rank 2 that begins after two seconds.
-/// $JOB is the launcher, $WATCH the watch, which writes the file watched.
+/// $JOB is the launcher, $WATCH the watch, which writes the file watched; $NUMBER is the job's
+/// number, by which its lines differ from those of jobs that run beside it.
 std::string start(const std::string& folder, const std::string& fault,
                   const std::string& environment, const std::string& watch = "--json") {
   return "mkdir -p " + folder + "\ncd " + folder + "\n$RONDO watch --interval 0.4 --patience 2 " +
@@ -24,12 +25,15 @@ std::string start(const std::string& folder, const std::string& fault,
          RONDO_TEST_PROGRAMS "/program_recorded " + fault +
          " 2 2 >out 2>err &\nJOB=$!\n"
          "for TRY in $(seq 600); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
-         "PIDS=$(sed -n 's/^ready . //p' out)\n";
+         "PIDS=$(sed -n 's/^ready . //p' out)\n"
+         "NUMBER=$($RONDO watch --once --interval 0.05 $(sed -n 's/^ready 0 //p' out) |\n"
+         "  sed -n 's/^job \\([0-9a-f]*\\).*/\\1/p')\n";
 }
-/// Waits for a culprit, for 30 seconds.
+/// Waits until a rank of the job is blamed, for a minute.
 const std::string kUntilBlamed =
-    "for TRY in $(seq 300); do\n  grep -q '\"culprits\":\\[{' watched && break\n  sleep "
-    "0.1\ndone\n";
+    "for TRY in $(seq 600); do\n"
+    "  grep -q '\"culprits\":\\[[^]]*\"job\":\"'$NUMBER'\"' watched && break\n"
+    "  sleep 0.1\ndone\n";
 const std::string kEnd =
     "kill -CONT $PIDS 2>/dev/null; kill -9 $PIDS $JOB 2>/dev/null\n"
     "kill $WATCH; wait\n";
@@ -128,11 +132,11 @@ TEST_CASE("watch: one look shows the waiting ranks in 100 columns, and the exit 
   const TemporaryFolder folder;
   const Outcome outcome =
       shell(start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") + kUntilBlamed +
-            "set -- $PIDS\n$RONDO watch --once $1 >table; echo status $?\n"
-            "JOB_NUMBER=$(sed -n 's/^job \\([0-9a-f]*\\).*/\\1/p' table)\n"
-            "$RONDO watch --once --json --job $JOB_NUMBER >json; echo status $?\n"
+            "set -- $PIDS\n$RONDO watch --once --patience 2 $1 >table; echo status $?\n"
+            "$RONDO watch --once --json --patience 2 --job $NUMBER >json; echo status $?\n"
             "$RONDO watch --once --job 1234 >none; echo status $?\n" +
             kEnd);
+  INFO(outcome.err);
   CHECK(outcome.out == "status 1\nstatus 1\nstatus 3\n");
   const std::string table = readFile(folder.file("job/table"));
   INFO(table);
@@ -158,7 +162,7 @@ TEST_CASE("watch: dumps that a command prints are ranks of other hosts") {
   const TemporaryFolder folder;
   const Outcome outcome = shell(
       start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") +
-      "sleep 3\n$RONDO dump all -o - --last 10 | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/' "
+      "sleep 6\n$RONDO dump all -o - --last 10 | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/' "
       ">dumps\n" +
       kEnd +
       "$RONDO watch --once --json --patience 1 --from 'cat dumps; echo broken; exec sleep 100'\n"
