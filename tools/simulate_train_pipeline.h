@@ -5,8 +5,8 @@
 
 namespace rondo::tools {
 
-/// One pipeline of all ranks. Throws as training::makeTimetable() does, and Error(invalid_argument)
-/// for a model with fewer units than parts.
+/// The steps of one pipeline over all ranks. Throws as training::makeTimetable() does, and
+/// Error(invalid_argument) for a model with fewer units than parts.
 SimulatedSteps pipelineSteps(const StepQuestion& question);
 
 } // namespace rondo::tools

@@ -30,7 +30,7 @@ struct Sink {
   std::mutex mutex;
   std::shared_ptr<UniqueFd> file; ///< null: stderr
   std::string host;
-  std::atomic<bool> without_stderr{false}; ///< stderr was closed at some time
+  std::atomic<bool> without_stderr{false}; ///< stderr was found closed
 };
 
 std::string hostName() {
@@ -49,8 +49,8 @@ Sink& sink() {
   return instance;
 }
 
-/// Whether descriptor 2 is the program's standard error. If it was closed at any time, another file
-/// of the program may have its number, so the log never writes there again.
+/// Whether descriptor 2 is the program's standard error. Once it is found closed, another file may
+/// get its number, so the log never writes there again.
 bool hasStderr() {
   Sink& log = sink();
   if (::fcntl(STDERR_FILENO, F_GETFD) < 0) log.without_stderr.store(true);

@@ -84,7 +84,7 @@ void SharedRegions::inChild() {
   SharedRegions& own = ofProcess();
   for (const auto& [address, region] : own.regions_) {
     void* const data = reinterpret_cast<void*>(address);
-    // If that fails, the child must at least not write to the parent's memory.
+    // Without a copy, the child must at least not write to the parent's memory.
     if (::mmap(data, region->bytes_, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, region->fd(), 0) == MAP_FAILED)
       ::mprotect(data, region->bytes_, PROT_READ);

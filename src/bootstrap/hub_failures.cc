@@ -312,7 +312,7 @@ void Hub::Impl::judge(World& world, Member& member, base::Clock::duration late,
   member.silence.forgive(late, now);
   member.echo.forgive(late, now);
   const bool silent = member.silence.longerThan(limit, now);
-  // A rank that is about to be silent acknowledges no beats either; that counts as silence.
+  // A rank that sends nothing acknowledges no beats either: it is silent, not deaf.
   const bool deaf =
       member.echo.longerThan(limit, now) && !member.silence.longerThan(member.heartbeat, now);
   if (member.patient) {

@@ -207,7 +207,7 @@ void Membership::tick() {
   const auto limit = silenceLimit(settings_.heartbeat);
   if (!settings_.patient && !search_ && silence_.longerThan(limit, now)) {
     hubUnheard(limit);
-    // Later, so that the hub can give its own verdict if it lives.
+    // A heartbeat later, so that a hub that lives can decide first.
     if (silence_.longerThan(limit + settings_.heartbeat, now)) {
       link_->close();
       hubLost(ErrorCode::unresponsive, "does not respond");

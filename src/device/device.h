@@ -97,7 +97,7 @@ class Device {
   virtual int residentBlocks() const = 0;
   /// The devices whose memory it can read and write directly; the first one is the device itself.
   virtual std::vector<DeviceIdentity> reach() const = 0;
-  /// The other devices of this process, whose memory it cannot access directly. For a device that
+  /// The devices of this process whose memory it cannot access directly. For a device that
   /// is in neither list (for example if each process sees only one device) only a test transfer
   /// shows whether it can be accessed.
   virtual std::vector<DeviceIdentity> beyond() const = 0;

@@ -1,5 +1,5 @@
 // How the memory of one channel between devices is divided: each copy of a plan has its own ring
-// for each protocol.
+// for each protocol that the channel serves.
 #pragma once
 
 #include <cstddef>

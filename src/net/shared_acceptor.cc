@@ -35,7 +35,7 @@ class SharedAcceptor::Listener {
     std::function<void(Accepted)> accepted;
   };
 
-  /// Adds the member to the listener at this address. Makes a new listener if there is none, or if
+  /// Adds the member to the listener at this address. Makes a new one if none can be shared, or if
   /// another member has the same key there: two transports may number their channels alike.
   static std::shared_ptr<Listener> with(const Settings& settings, const Member& member);
 

@@ -150,7 +150,7 @@ class Trace::Calls final : public CallListener {
   const Recorder& recorder_;
   const std::shared_ptr<Trace> trace_;
   const std::shared_ptr<Source> source_;
-  std::uint64_t taken_ = 0; ///< Source::taken at the last look
+  std::uint64_t taken_ = 0; ///< Source::taken as ended() last read it
   std::size_t known_ = 0;   ///< algorithms whose names the source has
 };
 

@@ -145,8 +145,7 @@ struct FormatOf<DataType::float64> : std::type_identity<PlainFloat<double, std::
 template <DataType kType>
 using Format = typename FormatOf<kType>::type;
 
-/// The unsigned integer in which elements are moved through registers, and the elements that it
-/// holds.
+/// The unsigned integer in which elements are moved through registers, and how many it holds.
 template <class F>
 using Word = std::conditional_t<sizeof(typename F::Element) == 8, std::uint64_t, std::uint32_t>;
 template <class F>

@@ -43,8 +43,8 @@ class RankSums {
     const float* variance; ///< of all ranks' batches
     Affine<const float> own;
   };
-  /// Call after sum(). With x' the normalised input, scale x' + shift in `to` is the term that is
-  /// missing from a gradient of the input for which the statistics were constants.
+  /// Call after sum(). Sets `to` so that scale x' + shift (x': the normalised input) is what the
+  /// statistics, which depend on the input, add to its gradient.
   void correction(const Gradients& gradients, const Affine<float>& to,
                   const SumOverRanks& over_ranks);
 

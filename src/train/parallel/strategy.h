@@ -64,11 +64,11 @@ struct Snapshot {
 /// own).
 ///
 /// The trainer calls run() until the run is at a *synchronization point* (parameter `meeting`): all
-/// ranks are at the same step, and nothing is in flight. Only there it calls the other functions,
-/// on all ranks in the same order. Synchronous strategies are at a synchronization point after
-/// every step. Others let ranks run ahead of each other, each with any number of calls to run(),
-/// but no further than the next synchronization point. A strategy does not know what that point is
-/// for (evaluation, verification, a checkpoint).
+/// ranks are at the same step, and nothing is in flight. Only there it calls the other collective
+/// functions, on all ranks in the same order. Synchronous strategies are at a synchronization point
+/// after every step. Others let ranks run ahead of each other, each with any number of calls to
+/// run(), but no further than the next synchronization point. A strategy does not know what that
+/// point is for (evaluation, verification, a checkpoint).
 ///
 /// Errors: an error that ranks find together is the same on all of them. A rank that fails alone
 /// leaves no rank waiting: destroying its strategy within a step aborts the communicator.

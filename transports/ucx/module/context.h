@@ -21,7 +21,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   ucp_context_h handle() const { return handle_; }
-  /// A transport that is faster than TCP, for example "rc_mlx5/mlx5_0:1"; empty: none.
+  /// A network that is faster than TCP, for example "rc_mlx5/mlx5_0:1"; empty: none.
   std::string fabric() const;
 
  private:

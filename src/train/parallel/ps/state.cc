@@ -19,8 +19,8 @@ void ServerState::allGather(float* values) {
   comm_.allGatherv(values + offsets_[rank], counts_[rank], values, blocks(), DataType::float32);
 }
 
-/// Sets the kinds of arrays that the optimizer keeps. The last piece of the first server belongs to
-/// a weight, because the first keys do.
+/// Sets the kinds of arrays that the optimizer keeps. Pieces are cut from the end, so the first
+/// server's last piece has the first keys, which are weights.
 void ServerState::learnKinds() {
   if (!arrays_.empty()) return;
   const auto rank = static_cast<std::size_t>(comm_.rank());
