@@ -26,23 +26,23 @@ struct WatchConfig {
 struct RankView {
   const RecordedRank* rank = nullptr;
   const RecordedCall* call = nullptr; ///< in flight; null: none
-  std::vector<int> waits_for;         ///< ranks, if it waits
+  std::vector<int> waits_for = {};    ///< ranks, if it waits
   double call_seconds = 0;            ///< time in the call
-  RecordedTotal total;
+  RecordedTotal total = {};
   double calls = 0, bytes = 0, bus_bytes = 0; ///< a second
 };
 
 struct CommunicatorView {
   std::string id, transports;
   int size = 0;
-  std::vector<RankView> ranks;
-  std::vector<int> unseen; ///< ranks on other hosts
-  std::vector<Finding> findings;
+  std::vector<RankView> ranks = {};
+  std::vector<int> unseen = {}; ///< ranks on other hosts
+  std::vector<Finding> findings = {};
 };
 
 struct JobView {
   std::shared_ptr<const Dumps> dumps; ///< to which the views refer
-  std::vector<CommunicatorView> communicators;
+  std::vector<CommunicatorView> communicators = {};
   bool ended = false; ///< all processes that were seen have ended
 };
 
