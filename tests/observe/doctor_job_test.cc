@@ -173,12 +173,16 @@ TEST_CASE("doctor: each fault of a network is one line with its remedy") {
     auto found = jobFindings(outcome);
     // Other programs may run beside this one.
     std::erase_if(found, [](const std::string& line) {
-      return line.starts_with("warning: processor time: ");
+      return line.starts_with("warning: processor time: ") ||
+             line.find("look for other programs on its processors") != std::string::npos;
     });
-    CHECK(found.size() == 1);
-    if (found.size() != 1) continue;
-    CHECK(found[0].find(planted.finding) != std::string::npos);
-    CHECK(found[0].find(". Remedy: ") != std::string::npos);
+    const bool slow = std::string_view(planted.finding).starts_with("warning: link: ");
+    if (!slow) CHECK(found.size() == 1); // on a busy machine further links may be slow
+    const auto named = std::find_if(found.begin(), found.end(), [&](const std::string& line) {
+      return line.find(planted.finding) != std::string::npos;
+    });
+    CHECK(named != found.end());
+    for (const std::string& line : found) CHECK(line.find(". Remedy: ") != std::string::npos);
   }
 }
 

@@ -213,6 +213,8 @@ class Known:
             if program == "rondo":
                 if rest and re.fullmatch(r"[a-z]+", rest[0]):
                     program += " " + rest[0]
+                if rest[:2] == ["simulate", "train"]:
+                    program += " train"
                 if program in ("rondo help",):
                     continue
             help_text = self.help_of(program)
