@@ -1,4 +1,4 @@
-// Prices collectives, runs the jobs of some steps, and takes the mean of all but the first.
+// Prices collectives, runs the jobs of some steps, and takes the mean time of a step.
 #include "tools/simulate_train_run.h"
 
 #include <algorithm>

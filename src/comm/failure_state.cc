@@ -95,7 +95,7 @@ void FailureState::inspect(base::Clock::time_point now) {
   }
 }
 
-/// Collectives come first: not all Sends and Recvs may fit.
+/// Collectives come first: there is room for few waits.
 void FailureState::record(const std::vector<engine::Standing>& all) {
   recorder_.look();
   for (const bool collective : {true, false})

@@ -38,7 +38,7 @@ class BatchLayout {
  private:
   const int rank_, ranks_;
   const device::Residency residency_;
-  std::uint32_t copies_, lanes_;               ///< number of lanes for each direction
+  std::uint32_t copies_, lanes_;               ///< lanes that send; as many receive
   std::uint32_t reach_;                        ///< distances in one launch
   std::uint32_t turns_;                        ///< jobs of one queue in one launch
   std::vector<std::uint32_t> sent_, received_; ///< jobs of the group so far, by distance

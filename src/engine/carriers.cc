@@ -6,7 +6,7 @@ namespace rondo::engine {
 
 /// Whether the step's carriers are ready: all messages have arrived, all senders have room, and the
 /// output may be overwritten. See attempt().
-bool HostEngine::arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile) {
+bool HostEngine::carriersReady(Run& run, const BoundStep& step, std::size_t tile) {
   bool ready = true;
   bool direct = false;
   for (const BoundOperand& input : step.inputs) {

@@ -78,7 +78,7 @@ class HostEngine final : public Engine {
   static void check(const Run& run, const BoundStep& step, const End& end,
                     const transport::MessageHeader& header);
   bool attempt(Run& run, const BoundStep& step, std::size_t tile);
-  bool arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile);
+  bool carriersReady(Run& run, const BoundStep& step, std::size_t tile);
   bool arrive(Run& run, const BoundStep& step, End& end, std::size_t tile);
   bool mayOverwrite(Run& run, const BoundStep& step, std::size_t tile);
   bool takeBodies(const BoundStep& step);

@@ -87,7 +87,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   }
   for (End* end : step.sends)
     if (end->mapped() && !end->ring->writable(step.bytes)) return false;
-  if (step.carries ? !arrivalsComplete(run, step, tile)
+  if (step.carries ? !carriersReady(run, step, tile)
                    : !run.plan->loans.empty() && !reclaim(run, step, tile))
     return false;
   if (step.bytes >= kLarge) {

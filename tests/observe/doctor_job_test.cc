@@ -149,7 +149,7 @@ TEST_CASE("doctor: each fault of a network is one line with its remedy") {
       {"one of 2 rails is slow on one host", "--ranks 4 --rails 2 --mbit 0",
        "[ $RONDO_RANK = 1 ] && tc qdisc replace dev rail1 root tbf rate 50mbit burst 125000 "
        "latency 200ms",
-       " by tcp over rail1, where the median of the 4 hosts is ", 0},
+       " by tcp over rail1, where the median of the ", 0},
       {"an interface that is not there", "--ranks 3",
        "[ $RONDO_RANK = 1 ] && export RONDO_SOCKET_IFNAME=nosuch0", "error: interface: rank 1 on ",
        1},
@@ -176,7 +176,7 @@ TEST_CASE("doctor: each fault of a network is one line with its remedy") {
       return line.starts_with("warning: processor time: ") ||
              line.find("look for other programs on its processors") != std::string::npos;
     });
-    const bool slow = std::string_view(planted.finding).starts_with("warning: link: ");
+    const bool slow = std::string(planted.finding).find(" by tcp over ") != std::string::npos;
     if (!slow) CHECK(found.size() == 1); // on a busy machine further links may be slow
     const auto named = std::find_if(found.begin(), found.end(), [&](const std::string& line) {
       return line.find(planted.finding) != std::string::npos;

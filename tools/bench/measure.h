@@ -13,7 +13,6 @@
 //
 // Without -n: below 64 KiB as many calls as fit in about 20 ms, 20 to 5000 of them; from 64 KiB on
 // 20, or, if they take longer than a second, fewer, but at least 3.
-// when they take longer than a second, but at least 3.
 #pragma once
 
 #include <cstddef>
