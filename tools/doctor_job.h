@@ -1,4 +1,4 @@
-// What `rondo doctor` finds out about the ranks of a job, and about their links.
+// `rondo doctor` in a job: it collects facts about all ranks and measures the links between them.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ struct RecordedWait {
   std::string text;
 };
 
-/// What all calls of one collective amount to.
+/// Number and bytes of all calls of one collective.
 struct RecordedTotal {
   std::uint64_t calls = 0, bytes = 0;
 };

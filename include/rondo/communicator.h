@@ -199,7 +199,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   static std::future<Communicator> joinAsync(const UniqueId& id,
                                              const Options& options = Options::fromEnvironment());
 
-  // What survives shrink(), grow(), split() and the failure of a communicator: the program's
+  // After shrink(), grow(), split() and the failure of a communicator these remain: the program's
   // memory; Buffers from allocate() and registerBuffer(), which every communicator of the process
   // can use (peers that have not seen a Buffer map it at the first call); and the old communicator,
   // if it has not failed. The new one has the old one's Options, with the timeout that is set now.

@@ -1,4 +1,4 @@
-// What the record of calls says of a call's shape.
+// Makes the facts about a call that the recorder stores: its shape, count and bytes.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,8 @@ class Trace {
     std::string text;
   };
 
-  /// What had come when a look began: it is formatted with a rate that was measured after it.
+  /// The calls, spans and marks that one pass writes. The clock's rate is measured after they are
+  /// collected, so it holds for all of them.
   struct Look;
 
   Trace(const std::string& folder, Identity first);

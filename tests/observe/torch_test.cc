@@ -95,7 +95,7 @@ TEST_CASE("torch: a report on dumps of PyTorch's recorder names the late and the
   write(1, recorded(6, 500));
   text = report();
   CHECK(text.find("CULPRIT: rank 1 calls AllReduce #6 (500 float)") != std::string::npos);
-  // What cannot be read is refused by name, with the way to convert a pickle.
+  // Files that cannot be read are refused by name; for a pickle the text says how to convert it.
   std::ofstream(folder.file("nccl_trace_rank_0")) << "\x80\x02}.";
   std::ofstream(folder.file("page.json")) << "{}";
   std::ofstream(folder.file("cut7.json")) << recorded(6).dump().substr(0, 99);

@@ -1,5 +1,5 @@
-// What a soak run does: worlds, which are jobs of some ranks that do rounds. All of it follows from
-// a seed, so that the driver and every rank know it without talking to each other.
+// The schedule of a soak run: a list of worlds. A world is a job whose ranks do rounds. A seed
+// determines everything, so the driver and every rank know the schedule without messages.
 #pragma once
 
 #include <algorithm>
