@@ -76,8 +76,8 @@ class Explaining {
 
   Explanation explained(std::size_t bytes) const {
     const auto blocks = static_cast<double>(blocksOfSize(what_.collective, what_.ranks));
-    return planner::explain(spec(), {.bytes = static_cast<double>(bytes) / blocks}, what_.policy,
-                            network_);
+    return planner::explain(spec(), {.bytes = static_cast<double>(bytes) / blocks},
+                            planner::decision(spec(), block(bytes), what_.policy), network_);
   }
 
   std::string modelsChoice(std::size_t bytes) const {

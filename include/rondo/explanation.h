@@ -17,10 +17,12 @@ struct Explanation {
     double bytes = 0;      ///< moving bytes
     double reduction = 0;  ///< combining operands
     double contention = 0; ///< waiting for a shared processor or line
+    /// What the slowest rank was measured to take for blocks of about this size; 0: not measured.
+    double measured = 0;
   };
 
   std::string algorithm;  ///< what the call uses
-  std::string decided_by; ///< "RONDO_ALGO", "model" or "rules"
+  std::string decided_by; ///< "RONDO_ALGO", "measurement", "model" or "rules"
   /// Fastest first. Without those that the model cannot predict: `algorithm` may be missing, and on
   /// devices and for blocks of different sizes there is none.
   std::vector<Candidate> candidates;

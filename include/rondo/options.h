@@ -26,9 +26,12 @@ struct RONDO_API Options {
   /// use another one; NCCL_ALGO is always read that way.
   std::string algorithm;
 
-  /// RONDO_PLANNER. How the planner chooses where `algorithm` leaves the choice: "rules", by rules
-  /// that were measured on a few machines; "model", by times predicted from `profile`. Empty:
-  /// rules.
+  /// RONDO_PLANNER. How the planner chooses where `algorithm` leaves the choice. "rules": by rules
+  /// that were measured on a few machines. "model": by times predicted from `profile`. "measured":
+  /// the first call of a collective with blocks between two powers of two runs all candidates, and
+  /// the fastest serves such calls from then on. So this first call takes up to a hundred times as
+  /// long, and waits for all ranks, even if it is asynchronous. Calls of a Group measure nothing:
+  /// if one of them comes first, the rules serve such calls from then on. Empty: rules.
   std::string planner;
   /// RONDO_PROFILE. File with the link profile of this machine, as `rondo tune -o` writes it.
   /// Empty: the one that `rondo tune` stored for this kind of machine, or a general one.

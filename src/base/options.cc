@@ -139,13 +139,14 @@ constexpr Entry kEntries[] = {
      setText<&Options::algorithm>, showText<&Options::algorithm>,
      [](const std::string& value) { return "?" + value; }},
     {"RONDO_PLANNER", "",
-     "how algorithms are chosen: rules, or model (times predicted from RONDO_PROFILE); empty: "
-     "rules",
+     "how algorithms are chosen: rules, model (times predicted from RONDO_PROFILE), or measured "
+     "(the "
+     "first call of each kind runs all candidates); empty: rules",
      [](Options& options, const std::string& value, std::string_view what) {
-       if (!value.empty() && value != "rules" && value != "model")
+       if (!value.empty() && value != "rules" && value != "model" && value != "measured")
          throw Error(ErrorCode::invalid_argument, std::string(what) + ": unknown planner " +
                                                       base::quoted(value) +
-                                                      "; valid: rules, model");
+                                                      "; valid: rules, model, measured");
        options.planner = value;
      },
      showText<&Options::planner>},

@@ -67,9 +67,12 @@ CallCache::Known* CallCache::checkUneven(const Call& call) {
   return known;
 }
 
+CallCache::Known CallCache::make(const Call& call, engine::BoundPlan plan, int rank, int size) {
+  return {std::move(plan), buffersOf(call, rank, size), sign(call)};
+}
+
 CallCache::Known& CallCache::add(const Call& call, engine::BoundPlan plan) {
-  auto known =
-      std::make_unique<Known>(Known{std::move(plan), buffersOf(call, rank_, size_), sign(call)});
+  auto known = std::make_unique<Known>(make(call, std::move(plan), rank_, size_));
   if (call.layout) {
     makeRoom(uneven_, kMaxUneven);
     const plan::CallShape& shape = known->plan.shape;

@@ -34,6 +34,15 @@ plan::BlockTable tableOf(const Blocks& blocks) {
           {blocks.offsets.begin(), blocks.offsets.end()}};
 }
 
+plan::CallShape shapeOf(const Call& call) {
+  plan::CallShape shape{call.count, call.type, call.op.kind()};
+  if (call.layout) {
+    shape.input = tableOf(call.layout->input);
+    shape.output = tableOf(call.layout->output);
+  }
+  return shape;
+}
+
 int queueOf(const Call& call) {
   if (call.collective != Collective::sendrecv) return engine::Engine::kCollectives;
   return call.sending ? engine::Engine::sendQueue(call.root) : engine::Engine::recvQueue(call.root);
@@ -65,6 +74,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
     : session_(std::move(session)),
       options_(options),
       policy_(std::move(policy)),
+      measures_(options.planner == "measured"),
       places_(std::move(places)),
       rank_(session_->rank()),
       size_(session_->size()),
@@ -158,23 +168,28 @@ plan::Spec CommunicatorImpl::specOf(const Call& call) const {
                        (!reduces(call.collective) || device::switchReduces(kind.type, kind.op))};
 }
 
+planner::Decision CommunicatorImpl::decide(const plan::Spec& spec, std::size_t bytes,
+                                           plan::PlanCache& plans) const {
+  const auto measured = trials_.of(spec.collective, bytes);
+  if (!measured.empty()) return {measured.front().choice, planner::Decision::By::measurement};
+  return planner::decision(spec, bytes, policy_, plans);
+}
+
+engine::BoundPlan CommunicatorImpl::bind(const Call& call, const plan::Choice& choice) {
+  return engine_->bind(plans_.of(*choice.algorithm, choice.applied(specOf(call))), shapeOf(call));
+}
+
 engine::BoundPlan CommunicatorImpl::bind(const Call& call, std::string& algorithm) {
-  plan::CallShape shape{call.count, call.type, call.op.kind()};
-  if (call.layout) {
-    shape.input = tableOf(call.layout->input);
-    shape.output = tableOf(call.layout->output);
-  }
-  if (call.collective == Collective::sendrecv) {
-    return engine_->bindMessage(messagePlan(call, rank_, size_), shape, sign(call));
-  }
-  const plan::Spec spec = specOf(call);
+  if (call.collective == Collective::sendrecv)
+    return engine_->bindMessage(messagePlan(call, rank_, size_), shapeOf(call), sign(call));
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-  const auto [choice, by] = planner::decision(spec, bytes, policy_, plans_);
+  const auto [choice, by] = decide(specOf(call), bytes, plans_);
+  if (measures_ && !call.layout) trials_.settle(call);
   algorithm = choice.text();
   // Once per shape. The choice is the same on all ranks, so one of them tells it.
   base::log(rank_ == 0 ? LogLevel::info : LogLevel::trace, title(call), " of ", call.count, " ",
             name(call.type), " uses ", algorithm, " (", planner::name(by), ")");
-  return engine_->bind(plans_.of(*choice.algorithm, choice.applied(spec)), shape);
+  return bind(call, choice);
 }
 
 /// Needs the lock. A call that cannot run throws and changes nothing. Exception: if this rank lacks
@@ -183,7 +198,10 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   // A launch on a device cannot be taken back, so a failure that is known but not yet seen here
   // must end the calls first.
   if (failure_.pending()) failure_.heed();
-  CallCache::Known& shape = known(call);
+  submit(call, known(call), run);
+}
+
+void CommunicatorImpl::submit(const Call& call, CallCache::Known& shape, engine::Run& run) {
   engine_->admit(shape.buffers.input_bytes > 0 ? call.input : nullptr,
                  shape.buffers.output_bytes > 0 ? call.output : nullptr);
   if (reduces(call.collective)) {
@@ -218,6 +236,7 @@ void CommunicatorImpl::call(const Call& call) {
 }
 
 void CommunicatorImpl::runNow(const Call& call) {
+  if (measures_) measureFirst(call);
   engine::Run run;
   run.attended.store(true, std::memory_order_relaxed);
   {
@@ -226,6 +245,10 @@ void CommunicatorImpl::runNow(const Call& call) {
     engine_->flush();
     progress_loop_.poll();
   }
+  finish(run);
+}
+
+void CommunicatorImpl::finish(engine::Run& run) {
   const auto done = [&run] { return run.done.load(std::memory_order_acquire); };
   if (!done()) progress_loop_.run(done);
   if (run.error) failure_.rethrow(*run.error);
@@ -236,6 +259,7 @@ Work CommunicatorImpl::start(const Call& call) {
     validate(call, rank_, size_);
     return WorkState::handle(PendingGroup::add(*this, call));
   }
+  if (measures_) measureFirst(call);
   auto state = std::make_shared<WorkState>();
   state->communicator = shared_from_this();
   {
@@ -247,6 +271,51 @@ Work CommunicatorImpl::start(const Call& call) {
     if (!state->done()) progress_loop_.helper().need();
   }
   return WorkState::handle(std::move(state));
+}
+
+/// Measures the candidates of the first call of its kind.
+void CommunicatorImpl::measureFirst(const Call& call) {
+  if (call.layout || call.collective == Collective::sendrecv || trials_.settled(call)) return;
+  std::vector<plan::Choice> candidates;
+  plan::Choice agree, meet;
+  {
+    const ProgressLoop::Lock lock(progress_loop_);
+    validate(call, rank_, size_);
+    failure_.throwIfEnded();
+    candidates = trials_.candidates(call, specOf(call), policy_, plans_);
+    if (candidates.size() < 2) return trials_.settle(call);
+    const auto usual = [&](Collective collective, std::size_t bytes) {
+      return planner::choose({.collective = collective, .ranks = size_, .layout = policy_.layout},
+                             bytes, policy_, plans_);
+    };
+    agree = usual(Collective::allreduce, candidates.size() * sizeof(double));
+    meet = usual(Collective::barrier, 0);
+  }
+  std::vector<Trials::Timed> timed =
+      measure(call, buffersOf(call, rank_, size_), candidates, agree, meet,
+              [this](const Call& one, const plan::Choice& with) { return prepared(one, with); });
+  const ProgressLoop::Lock lock(progress_loop_);
+  trials_.keep(call, std::move(timed));
+}
+
+/// Runs the call with this algorithm, whatever the planner says.
+std::function<void()> CommunicatorImpl::prepared(const Call& call, const plan::Choice& choice) {
+  const ProgressLoop::Lock lock(progress_loop_);
+  auto known =
+      std::make_shared<CallCache::Known>(CallCache::make(call, bind(call, choice), rank_, size_));
+  known->recorded = recordOf(call, *known, recorder_.algorithm(choice.text()), size_);
+  return [this, &call, known] {
+    engine::Run run;
+    run.attended.store(true, std::memory_order_relaxed);
+    {
+      const ProgressLoop::Lock here(progress_loop_);
+      failure_.throwIfEnded();
+      submit(call, *known, run);
+      engine_->flush();
+      progress_loop_.poll();
+    }
+    finish(run);
+  };
 }
 
 bool CommunicatorImpl::arrived(int peer) {
@@ -419,7 +488,8 @@ double CommunicatorImpl::predict(const Call& call) const {
   if (call.collective == Collective::sendrecv) return link.alpha + bytes * link.beta;
   const plan::Spec spec = specOf(call);
   const std::size_t size = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-  const plan::Choice choice = planner::choose(spec, size, policy_);
+  plan::PlanCache plans(rank_);
+  const plan::Choice choice = decide(spec, size, plans).choice;
   return choice.algorithm->cost(choice.applied(spec), link, bytes);
 }
 
@@ -449,26 +519,30 @@ Explanation CommunicatorImpl::explain(const Call& call) const {
   if (spec.root < 0 || spec.root >= size_)
     throw Error(ErrorCode::invalid_argument,
                 "explain: root " + std::to_string(spec.root) + " is not a rank");
+  const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
+  plan::PlanCache plans(rank_);
+  const planner::Decision decided = decide(spec, bytes, plans);
   if (call.layout || policy_.devices) {
-    plan::PlanCache plans(rank_);
-    const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-    const auto [choice, by] = planner::decision(spec, bytes, policy_, plans);
-    return planner::unexplained(choice, by,
+    return planner::unexplained(decided.choice, decided.by,
                                 policy_.devices ? "Times on devices are not predicted."
                                                 : "Times of blocks of different sizes are not "
                                                   "predicted.");
   }
   const planner::SiteNetwork site(policy_.site, planner::usedProfile(options_.profile));
-  return planner::explain(
-      spec, {.bytes = static_cast<double>(call.count * sizeOf(call.type)), .type = call.type},
-      policy_, site.network());
+  Explanation made = planner::explain(
+      spec, {.bytes = static_cast<double>(bytes), .type = call.type}, decided, site.network());
+  for (const Trials::Timed& timed : trials_.of(call.collective, bytes))
+    for (Explanation::Candidate& one : made.candidates)
+      if (one.algorithm == timed.choice.text()) one.measured = timed.seconds;
+  return made;
 }
 
 std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t count,
                                            DataType type) const {
   if (collective == Collective::sendrecv) return "sendrecv";
   const plan::Spec spec = specOf({.collective = collective, .count = count, .type = type});
-  return planner::choose(spec, count * sizeOf(type), policy_).text();
+  plan::PlanCache plans(rank_);
+  return decide(spec, count * sizeOf(type), plans).choice.text();
 }
 
 MemoryUse CommunicatorImpl::memory() {

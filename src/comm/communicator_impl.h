@@ -24,6 +24,7 @@
 #include "comm/control_turns.h"
 #include "comm/failure_state.h"
 #include "comm/progress_loop.h"
+#include "comm/trials.h"
 #include "comm/work_state.h"
 #include "engine/engine.h"
 #include "engine/fabric.h"
@@ -125,8 +126,14 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   CallCache::Known& known(const Call& call);
   CallCache::Known& learn(const Call& call);
   plan::Spec specOf(const Call& call) const;
+  planner::Decision decide(const plan::Spec& spec, std::size_t bytes, plan::PlanCache& plans) const;
   engine::BoundPlan bind(const Call& call, std::string& algorithm);
+  engine::BoundPlan bind(const Call& call, const plan::Choice& choice);
   void submit(const Call& call, engine::Run& run);
+  void submit(const Call& call, CallCache::Known& shape, engine::Run& run);
+  void finish(engine::Run& run);
+  void measureFirst(const Call& call);
+  std::function<void()> prepared(const Call& call, const plan::Choice& choice);
   static std::shared_ptr<CommunicatorImpl> make(std::unique_ptr<bootstrap::Session> session,
                                                 const Options& given);
   void listen(std::shared_ptr<observe::Trace> trace);
@@ -137,6 +144,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const std::unique_ptr<bootstrap::Session> session_;
   Options options_; ///< the mutex guards changes of the timeout
   const planner::Policy policy_;
+  const bool measures_;             ///< Options::planner is "measured"
   const std::vector<Place> places_; ///< of all ranks
   const int rank_, size_;
   bootstrap::ProgressBoard& progress_board_;
@@ -151,6 +159,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<engine::Fabric> fabric_;
   plan::PlanCache plans_;
   CallCache calls_;
+  Trials trials_;
   // Declared after plans and channels, so that launches end before these are destroyed.
   const std::unique_ptr<engine::Engine> engine_;
   std::uint64_t sequence_ = 0;                          ///< collectives entered

@@ -66,9 +66,13 @@ plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& pol
   return decision(spec, bytes, policy, plans).choice;
 }
 
-plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
+Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
   plan::PlanCache plans(0);
-  return choose(spec, bytes, policy, plans);
+  return decision(spec, bytes, policy, plans);
+}
+
+plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
+  return decision(spec, bytes, policy).choice;
 }
 
 } // namespace rondo::planner

@@ -43,7 +43,7 @@ plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& pol
                     plan::PlanCache& plans);
 /// The same, with who decided.
 struct Decision {
-  enum class By : std::uint8_t { user, model, rules };
+  enum class By : std::uint8_t { user, measurement, model, rules };
 
   plan::Choice choice;
   By by = By::rules;
@@ -51,6 +51,7 @@ struct Decision {
 Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
                   plan::PlanCache& plans);
 /// The same without a cache, for a single query.
+Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& policy);
 plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy);
 
 } // namespace rondo::planner

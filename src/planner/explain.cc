@@ -68,10 +68,9 @@ std::string networkText(const model::Network& network, const plan::Layout& layou
 
 } // namespace
 
-Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Policy& policy,
+Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Decision& decided,
                     const model::Network& network) {
-  plan::PlanCache plans(0);
-  const auto [choice, by] = decision(spec, static_cast<std::size_t>(blocks.bytes), policy, plans);
+  const auto& [choice, by] = decided;
   Explanation made = unexplained(choice, by, "");
   made.network = networkText(network, spec.layout);
   std::vector<plan::Choice> choices = candidates(spec);
@@ -107,6 +106,7 @@ Explanation unexplained(const plan::Choice& choice, Decision::By by, const std::
 std::string_view name(Decision::By by) {
   switch (by) {
     case Decision::By::user: return "RONDO_ALGO";
+    case Decision::By::measurement: return "measurement";
     case Decision::By::model: return "model";
     case Decision::By::rules: break;
   }

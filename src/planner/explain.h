@@ -8,15 +8,15 @@
 
 namespace rondo::planner {
 
-/// `blocks`: the call's; a barrier has 0 bytes. The text of `why` names times. Throws the errors of
-/// choose(), and Error(invalid_argument) if the profile lacks a kind of link that the ranks use.
-Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Policy& policy,
+/// `blocks`: the call's; a barrier has 0 bytes. The text of `why` names times. Throws
+/// Error(invalid_argument) if the profile lacks a kind of link that the ranks use.
+Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Decision& decided,
                     const model::Network& network);
 
 /// Why no time is predicted: there is no model of devices, and none of blocks of different sizes.
 Explanation unexplained(const plan::Choice& choice, Decision::By by, const std::string& why);
 
-/// "RONDO_ALGO", "model", "rules".
+/// "RONDO_ALGO", "measurement", "model", "rules".
 std::string_view name(Decision::By by);
 
 } // namespace rondo::planner

@@ -228,7 +228,7 @@ TEST_CASE("a wrong value is refused, naming the variable that was read and the v
     }
   }
   CHECK(refusal("RONDO_SOCKET_FAMILY", "x").find("AF_INET, AF_INET6") != std::string::npos);
-  CHECK(refusal("RONDO_PLANNER", "x").find("rules, model") != std::string::npos);
+  CHECK(refusal("RONDO_PLANNER", "x").find("rules, model, measured") != std::string::npos);
   CHECK(refusal("RONDO_DEBUG", "x").find("none, error, warn, info, trace") != std::string::npos);
   CHECK(refusal("RONDO_DEPTH", "65").find("0 to 64") != std::string::npos);
   CHECK(refusal("RONDO_DETERMINISTIC", "2").find("0, 1") != std::string::npos);

@@ -149,7 +149,7 @@ TEST_CASE("an unknown planner is refused with the valid ones", "[decisions]") {
   Options options = plainOptions("inproc");
   options.planner = "oracle";
   CHECK(says(caught([&] { options.validate(); }), ErrorCode::invalid_argument,
-             {"RONDO_PLANNER", "unknown planner", "oracle", "valid: rules, model"}));
+             {"RONDO_PLANNER", "unknown planner", "oracle", "valid: rules, model, measured"}));
 }
 
 } // namespace rondo::test

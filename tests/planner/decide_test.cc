@@ -121,7 +121,8 @@ TEST_CASE("an explanation lists all candidates by time, and says why the first w
   const plan::Spec spec{.collective = Collective::allreduce, .ranks = 2};
   const planner::Policy policy = on(LinkClass::shm, 0);
   const planner::SiteNetwork site(policy.site, defaults());
-  const Explanation made = planner::explain(spec, {.bytes = 1 << 20}, policy, site.network());
+  const Explanation made = planner::explain(
+      spec, {.bytes = 1 << 20}, planner::decision(spec, 1 << 20, policy), site.network());
   CHECK(made.algorithm == "direct");
   CHECK(made.decided_by == "rules");
   CHECK(made.network == "profile 'default', links shm");
@@ -143,7 +144,8 @@ TEST_CASE("an explanation says what the call's algorithm loses, and on what") {
   }
   const planner::Policy policy = on(LinkClass::shm, 0);
   const planner::SiteNetwork site(policy.site, slow);
-  const Explanation made = planner::explain(spec, {.bytes = 1 << 20}, policy, site.network());
+  const Explanation made = planner::explain(
+      spec, {.bytes = 1 << 20}, planner::decision(spec, 1 << 20, policy), site.network());
   CHECK(made.candidates[0].algorithm == "oneshot");
   CHECK(made.why.find("; the call uses direct, which is predicted to take 100% longer: ") !=
         std::string::npos);

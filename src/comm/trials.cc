@@ -1,0 +1,167 @@
+// Runs the candidates of a call in rounds, and compares their times on all ranks.
+#include "comm/trials.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <limits>
+
+#include "planner/decide.h"
+#include "planner/suitability.h"
+#include "rondo/types.h"
+
+namespace rondo::comm {
+
+namespace {
+
+constexpr int kRounds = 5;
+/// A candidate that is slower than the fastest by this factor is dropped: after the first round,
+/// and after each later one. Times of one round differ by about a third on a shared machine.
+constexpr double kDropFirst = 2.0, kDropLater = 1.3;
+/// Calls that are timed together: few in the first round, where a candidate may be very slow; then
+/// so many that the fastest candidate takes this long, within these bounds.
+constexpr int kTogetherFirst = 3, kFewestTogether = 2, kMostTogether = 200;
+constexpr double kSecondsTogether = 1e-3;
+/// With more ranks some candidates take very long and connect every rank to every other: only so
+/// many are measured, those with the least time by their cost formulas.
+constexpr int kRanksForAll = 8;
+constexpr std::size_t kFew = 4;
+
+std::size_t bytesOf(const Call& call) { return call.count * sizeOf(call.type); }
+
+int sizeClass(std::size_t bytes) {
+  return std::min(static_cast<int>(std::bit_width(bytes - 1)), 63);
+}
+
+/// The input of a call in place, which its runs overwrite. Puts it back at the end.
+class KeptInput {
+ public:
+  KeptInput(const Call& call, const Buffers& buffers) {
+    const auto in = reinterpret_cast<std::uintptr_t>(call.input);
+    const auto out = reinterpret_cast<std::uintptr_t>(call.output);
+    const std::size_t bytes = buffers.input_bytes;
+    if (bytes == 0 || in + bytes <= out || out + buffers.output_bytes <= in) return;
+    at_ = static_cast<std::byte*>(const_cast<void*>(call.input));
+    kept_.assign(at_, at_ + bytes);
+  }
+  ~KeptInput() {
+    if (!kept_.empty()) std::memcpy(at_, kept_.data(), kept_.size());
+  }
+  KeptInput(const KeptInput&) = delete;
+  KeptInput& operator=(const KeptInput&) = delete;
+
+ private:
+  std::byte* at_ = nullptr;
+  std::vector<std::byte> kept_;
+};
+
+/// Replaces each rank's seconds by those of the slowest rank.
+void maximum(std::vector<double>& seconds, const plan::Choice& algorithm,
+             const Trials::Prepare& prepare) {
+  const Call call{.collective = Collective::allreduce,
+                  .input = seconds.data(),
+                  .output = seconds.data(),
+                  .count = seconds.size(),
+                  .type = DataType::float64,
+                  .op = ReduceOp::max};
+  prepare(call, algorithm)();
+}
+
+struct Candidate {
+  Trials::Timed timed;
+  std::function<void()> run;
+};
+
+} // namespace
+
+std::vector<Trials::Timed> Trials::of(Collective collective, std::size_t bytes) const {
+  if (bytes == 0 || bytes == planner::kUneven) return {};
+  const std::lock_guard lock(mutex_);
+  const auto found = measured_.find({collective, sizeClass(bytes)});
+  return found == measured_.end() ? std::vector<Timed>() : found->second;
+}
+
+bool Trials::settled(const Call& call) const {
+  const std::size_t bytes = bytesOf(call);
+  const auto& bits = settled_[static_cast<std::size_t>(call.collective)];
+  return bytes == 0 || (bits.load(std::memory_order_relaxed) >> sizeClass(bytes) & 1) != 0;
+}
+
+void Trials::settle(const Call& call) {
+  const std::size_t bytes = bytesOf(call);
+  if (bytes > 0)
+    settled_[static_cast<std::size_t>(call.collective)].fetch_or(
+        std::uint64_t{1} << sizeClass(bytes), std::memory_order_relaxed);
+}
+
+void Trials::keep(const Call& call, std::vector<Timed> timed) {
+  const std::lock_guard lock(mutex_);
+  measured_[{call.collective, sizeClass(bytesOf(call))}] = std::move(timed);
+  settle(call);
+}
+
+std::vector<plan::Choice> Trials::candidates(const Call& call, const plan::Spec& spec,
+                                             const planner::Policy& policy,
+                                             plan::PlanCache& plans) const {
+  const bool decided =
+      std::ranges::find(planner::kDecided, call.collective) != std::end(planner::kDecided);
+  const std::size_t bytes = bytesOf(call);
+  if (!decided || call.layout || policy.devices || spec.ranks < 2 ||
+      !plan::parseAlgorithms(policy.algorithms, call.collective).empty())
+    return {};
+  const planner::Suitability serves(spec, bytes, policy, plans);
+  std::vector<plan::Choice> choices = planner::candidates(spec);
+  std::erase_if(choices, [&](const plan::Choice& one) { return !serves(one); });
+  if (spec.ranks <= kRanksForAll) return choices;
+  const auto cost = [&](const plan::Choice& one) {
+    return one.algorithm->cost(one.applied(spec), plan::Link(), static_cast<double>(bytes));
+  };
+  std::ranges::stable_sort(choices, {}, cost);
+  if (choices.size() > kFew) choices.resize(kFew);
+  const plan::Choice usual = planner::choose(spec, bytes, policy, plans);
+  const auto known = [&](const plan::Choice& one) { return one.text() == usual.text(); };
+  if (std::ranges::none_of(choices, known)) choices.push_back(usual);
+  return choices;
+}
+
+std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers,
+                                   const std::vector<plan::Choice>& candidates,
+                                   const plan::Choice& agree, const plan::Choice& meet,
+                                   const Trials::Prepare& prepare) {
+  const KeptInput input(call, buffers);
+  int together = kTogetherFirst;
+  const Call barrier{.collective = Collective::barrier};
+  const auto allMeet = prepare(barrier, meet);
+  std::vector<Candidate> left;
+  for (const plan::Choice& choice : candidates) {
+    left.push_back({{choice, std::numeric_limits<double>::infinity()}, prepare(call, choice)});
+    left.back().run(); // connects the ranks
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<double> seconds;
+    for (const Candidate& one : left) {
+      allMeet();
+      const auto from = std::chrono::steady_clock::now();
+      for (int i = 0; i < together; ++i) one.run();
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - from;
+      seconds.push_back(took.count() / together);
+    }
+    maximum(seconds, agree, prepare);
+    for (std::size_t i = 0; i < left.size(); ++i)
+      left[i].timed.seconds = std::min(left[i].timed.seconds, seconds[i]);
+    const auto time = [](const Candidate& one) { return one.timed.seconds; };
+    std::ranges::stable_sort(left, {}, time);
+    const double most = time(left.front()) * (round == 0 ? kDropFirst : kDropLater);
+    std::erase_if(left, [&](const Candidate& one) { return time(one) > most; });
+    together = std::clamp(static_cast<int>(kSecondsTogether / std::max(time(left.front()), 1e-9)),
+                          kFewestTogether, kMostTogether);
+  }
+  std::vector<Trials::Timed> result;
+  for (const Candidate& one : left) result.push_back(one.timed);
+  return result;
+}
+
+} // namespace rondo::comm

@@ -1,0 +1,67 @@
+// Measures which algorithm serves a call fastest (RONDO_PLANNER=measured).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "comm/call.h"
+#include "plan/plan_cache.h"
+#include "planner/choose.h"
+
+namespace rondo::comm {
+
+/// What the ranks of a communicator have measured, equal on all of them. A measurement counts for
+/// a kind of call: a collective with blocks between two powers of two. The first call of a kind
+/// settles it: it either measures, or leaves all later calls of the kind to the planner. Any
+/// thread.
+class Trials {
+ public:
+  struct Timed {
+    plan::Choice choice;
+    double seconds = 0; ///< of the slowest rank, in the fastest round
+  };
+  /// Prepares a call with the given algorithm. The result runs it until it is done, and throws the
+  /// error that it ends with. The call must outlive the result.
+  using Prepare = std::function<std::function<void()>(const Call&, const plan::Choice&)>;
+
+  /// Fastest first; empty if this kind of call was not measured.
+  std::vector<Timed> of(Collective collective, std::size_t bytes) const;
+
+  /// Whether nothing is to be measured for this call any more.
+  bool settled(const Call& call) const;
+  /// The next calls of this kind measure nothing.
+  void settle(const Call& call);
+
+  /// What could serve a call of a kind that is not settled; fewer than two if there is nothing to
+  /// measure. Depends only on what is equal on all ranks.
+  std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
+                                       const planner::Policy& policy, plan::PlanCache& plans) const;
+
+  /// Keeps the results, and settles the kind.
+  void keep(const Call& call, std::vector<Timed> timed);
+
+ private:
+  /// A bit for each power of two.
+  std::array<std::atomic<std::uint64_t>, kCollectiveCount> settled_{};
+  mutable std::mutex mutex_; ///< guards measured_
+  std::map<std::pair<Collective, int>, std::vector<Timed>> measured_;
+};
+
+/// Collective. Runs the call with each candidate in several rounds; after each round all ranks drop
+/// the same slow ones. Returns those that it did not drop, fastest first, equal on all ranks. The
+/// contents of both buffers are as before, except that output which the call itself will write is
+/// unspecified. `agree`: the algorithm for the AllReduce by which ranks compare times, `meet`: for
+/// the barrier before each measurement.
+std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers,
+                                   const std::vector<plan::Choice>& candidates,
+                                   const plan::Choice& agree, const plan::Choice& meet,
+                                   const Trials::Prepare& prepare);
+
+} // namespace rondo::comm
