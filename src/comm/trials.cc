@@ -17,14 +17,16 @@ namespace rondo::comm {
 
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 6;
 /// A candidate that is slower than the fastest by this factor is dropped: after the first round,
-/// and after each later one. Times of one round differ by about a third on a shared machine.
-constexpr double kDropFirst = 2.0, kDropLater = 1.3;
+/// which times few calls, and after each later one. On a shared machine times of small calls differ
+/// by half from round to round.
+constexpr double kDropFirst = 3.0, kDropLater = 1.5;
 /// Calls that are timed together: few in the first round, where a candidate may be very slow; then
-/// so many that the fastest candidate takes this long, within these bounds.
-constexpr int kTogetherFirst = 3, kFewestTogether = 2, kMostTogether = 200;
-constexpr double kSecondsTogether = 1e-3;
+/// so many that the fastest candidate takes this long, within these bounds. If ranks share
+/// processors, this is as long as a turn of a process.
+constexpr int kTogetherFirst = 3, kFewestTogether = 1, kMostTogether = 1000;
+constexpr double kSecondsTogether = 3e-3;
 /// With more ranks some candidates take very long and connect every rank to every other: only so
 /// many are measured, those with the least time by their cost formulas.
 constexpr int kRanksForAll = 8;

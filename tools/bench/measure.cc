@@ -105,11 +105,12 @@ Row Measurement::measure(const Pattern& pattern, DataType type, ReduceOp op, int
   row.type = type;
   if (reduces(config_.collective)) row.op = op;
   if (hasRoot(config_.collective)) row.root = root;
-  row.algorithm = comm_.algorithmFor(config_.collective, count, type);
   const Call shape{&comm_, config_.collective, nullptr, nullptr, count, type, op, root};
   row.out_of_place = timePlacement(place(shape, false), pattern);
   if (traits(config_.collective).in_place)
     row.in_place = timePlacement(place(shape, true), pattern);
+  // Behind the calls: the first of them may have measured which algorithm is used.
+  row.algorithm = comm_.algorithmFor(config_.collective, count, type);
   return row;
 }
 
