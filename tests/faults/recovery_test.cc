@@ -80,6 +80,24 @@ TEST_CASE("kill -9 of the host of the control plane: the others name it, shrink 
       }
 }
 
+// Proves: a host that leaves in an orderly way passes the control plane on also when no
+// communicator works any more, because the others may shrink theirs.
+TEST_CASE("the host ends after a communicator has failed, and the others shrink it") {
+  for (const char* transport : {"shm", "tcp"})
+    for (const int ranks : {2, 3, 4, 5}) {
+      Job job(Job::withoutLauncher(ranks, environment(transport), "recovering abandon"), ranks);
+      INFO(transport << ", " << ranks << " ranks");
+      REQUIRE(job.ready());
+      const bool recovered = job.recovered(allOf(ranks) & ~1ul);
+      INFO(refusals(job));
+      CHECK(recovered);
+      for (const auto& [rank, ending] : job.endings) {
+        CHECK(ending.code == "aborted");
+        CHECK(ending.culprit == 0);
+      }
+    }
+}
+
 // Proves: each new host can die in its turn; the last rank works alone.
 TEST_CASE("one host after the other is killed, down to one rank") {
   for (const char* transport : {"shm", "tcp"}) {
