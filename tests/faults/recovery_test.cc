@@ -156,6 +156,26 @@ TEST_CASE("a rank that was stopped while the host was replaced is told so") {
   CHECK(job.recoveries[4].refused.find("replaced the control plane's host") != std::string::npos);
 }
 
+// Proves: a rank that could not be reached counts as living only until it has ended, so the last
+// of the others is not in the minority.
+TEST_CASE("a host that was stopped, replaced and has ended does not count, down to one rank") {
+  for (const int ranks : {3, 4, 5}) {
+    Job job(Job::withoutLauncher(ranks, environment("tcp"), "recovering agree"), ranks);
+    INFO(ranks << " ranks");
+    REQUIRE(job.ready());
+    REQUIRE(::kill(job.pids[0], SIGSTOP) == 0);
+    unsigned long left = allOf(ranks) & ~1ul;
+    REQUIRE(job.recovered(left));
+    REQUIRE(::kill(job.pids[0], SIGCONT) == 0);
+    job.until([&] { return job.recoveries.contains(0); });
+    INFO(job.recoveries[0].refused);
+    CHECK(job.recoveries[0].refused.find("unresponsive") != std::string::npos);
+    while (::kill(job.pids[0], 0) == 0) std::this_thread::sleep_for(1ms);
+    job.recoveries.erase(0);
+    for (int victim = ranks - 1; victim > 1; --victim) killAndRecover(job, left, {victim});
+  }
+}
+
 // Proves: a rank may die while the others shrink, whatever they are doing at that moment.
 TEST_CASE("the next host is killed while the others shrink") {
   for (const char* transport : {"shm", "tcp"})
