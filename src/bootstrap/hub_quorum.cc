@@ -168,7 +168,7 @@ void Hub::Impl::rankEnded(World& world, int rank) {
 
 void Hub::Impl::probe(World& world, int rank) {
   if (!world.standbys.contains(rank)) return;
-  world.probes[rank] = {};
+  world.probes.try_emplace(rank);
   if (probe_timer_ == 0) lookAtProbes();
 }
 

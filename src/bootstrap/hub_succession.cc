@@ -45,7 +45,7 @@ struct Hub::Impl::HandOver {
 std::set<int> Hub::Impl::successors(const World& world) const {
   std::set<int> all;
   for (const auto& [id, group] : world.groups) {
-    if (group == world.root || group->ledger.failure()) continue;
+    if (group == world.root) continue;
     for (const int rank : group->members) {
       const auto member = world.members.find(rank);
       if (member != world.members.end() && member->second->reachable() &&

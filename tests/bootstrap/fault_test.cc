@@ -199,6 +199,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a host that dies while others are missing fails the start on the ranks that have joined") {
+  for (const int size : {3, 4, 5}) {
+    Job job(Host::rank_zero, size, "wait", kRare);
+    for (int rank = 0; rank + 1 < size; ++rank) job.start(rank);
+    std::this_thread::sleep_for(1s); // until they have joined
+    job.at(0).signal(SIGKILL);
+    for (int rank = 1; rank + 1 < size; ++rank) {
+      const std::string line = job.at(rank).line();
+      INFO("rank " << rank << " says: " << line);
+      CHECK(startsWith(line, "error init_failed"));
+      CHECK(line.find("which hosts the control plane, died") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("a missing rank is listed at the deadline") {
   for (const Host host : kHosts) {
     Job job(host, 4, "wait", {{"RONDO_INIT_TIMEOUT", "3"}});

@@ -12,6 +12,7 @@
 #include "bootstrap/membership.h"
 #include "bootstrap/unique_id.h"
 #include "net/native_address.h"
+#include "proxy.h"
 #include "ranks.h"
 #include "session_cases.h"
 #include "support/test.h"
@@ -173,6 +174,35 @@ TEST_CASE("wrong secret, job, size, rank and duplicates are refused; the job is 
   for (auto& rank : ranks) rank.join();
   CHECK(troubles(outcomes) == "");
   CHECK(site.hub->rejected() >= 5);
+}
+
+// Proves: what a rank has sent to a hub with the same secret, job and size is of no use to another.
+TEST_CASE("a recorded handshake that is replayed is refused; the job is not affected") {
+  Site first(2), second(2);
+  second.hub.reset();
+  second.settings.secret = first.settings.secret;
+  second.hub = std::make_unique<Hub>(second.settings, [] {});
+  std::vector<char> recorded;
+  {
+    Proxy proxy(first.hub->address());
+    const auto outcomes = runRanks(2, [&](int rank) {
+      Membership::Settings member = first.member(rank, 2);
+      if (rank == 1) member.hub = proxy.address();
+      Membership::join(member)->open(20s)->allGather({}, 20s);
+    });
+    REQUIRE(troubles(outcomes) == "");
+    proxy.stop();
+    recorded = proxy.recorded;
+  }
+  REQUIRE(recorded.size() > 100); // hello, proof, join
+  const base::UniqueFd replay = connectTo(second.hub->address());
+  REQUIRE(::send(replay.get(), recorded.data(), recorded.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(recorded.size()));
+  const base::Deadline deadline(20s);
+  while (second.hub->rejected() == 0 && !deadline.passed()) std::this_thread::sleep_for(1ms);
+  CHECK(second.hub->rejected() == 1);
+  second.settings.secret = first.settings.secret;
+  CHECK(runJob(second, 2) == "");
 }
 
 TEST_CASE("if the size is unknown, the first complete set of ranks makes the job") {

@@ -69,6 +69,34 @@ TEST_CASE("kill -9 of a rank whose child lives on: within a second every survivo
         strike(transport, "", victim, SIGKILL, "peer_dead", 1.0, std::string("3000 ") + child);
 }
 
+// Proves: whatever a rank does when it dies during the start, no other rank waits for ever, and one
+// that has met it names it.
+TEST_CASE("kill -9 of a rank at any time of the start: every other rank gets an error") {
+  const std::vector<int> delays = kWholeGrid ? std::vector<int>{0, 1, 2, 4, 8, 12, 16, 24, 32, 48}
+                                             : std::vector<int>{0, 10, 50};
+  for (const char* transport : {"shm", "tcp"})
+    for (const int victim : {0, 2})
+      for (const int delay : delays) {
+        constexpr int kFew = 3;
+        Job job(Job::withoutLauncher(kFew,
+                                     "DIES=" + std::to_string(victim) + ":" +
+                                         std::to_string(delay * 1000) + " RONDO_TRANSPORT=" +
+                                         transport + " RONDO_INIT_TIMEOUT=2",
+                                     "endless_allreduce 3000"),
+                kFew);
+        INFO(transport << ", rank " << victim << " after " << delay << " ms");
+        REQUIRE(job.ended(kFew - 1));
+        for (const auto& [rank, ending] : job.endings) {
+          INFO("rank " << rank << ": " << ending.code << ending.text);
+          CHECK(rank != victim);
+          CHECK((ending.code == "init_failed" || ending.code == "peer_dead"));
+          const bool names = ending.culprit == victim;
+          const bool never_met = victim == 0 && ending.culprit == -1 && ending.code == "init_failed";
+          CHECK((names || never_met));
+        }
+      }
+}
+
 TEST_CASE("SIGSTOP of a rank: within four seconds every survivor names it") {
   for (const std::string& transport : wires())
     for (int victim : {0, 3}) strike(transport, "", victim, SIGSTOP, "unresponsive", 4.0);

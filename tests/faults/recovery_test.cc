@@ -80,6 +80,24 @@ TEST_CASE("kill -9 of the host of the control plane: the others name it, shrink 
       }
 }
 
+// Proves: a host that leaves in an orderly way passes the control plane on also when no
+// communicator works any more, because the others may shrink theirs.
+TEST_CASE("the host ends after a communicator has failed, and the others shrink it") {
+  for (const char* transport : {"shm", "tcp"})
+    for (const int ranks : {2, 3, 4, 5}) {
+      Job job(Job::withoutLauncher(ranks, environment(transport), "recovering abandon"), ranks);
+      INFO(transport << ", " << ranks << " ranks");
+      REQUIRE(job.ready());
+      const bool recovered = job.recovered(allOf(ranks) & ~1ul);
+      INFO(refusals(job));
+      CHECK(recovered);
+      for (const auto& [rank, ending] : job.endings) {
+        CHECK(ending.code == "aborted");
+        CHECK(ending.culprit == 0);
+      }
+    }
+}
+
 // Proves: each new host can die in its turn; the last rank works alone.
 TEST_CASE("one host after the other is killed, down to one rank") {
   for (const char* transport : {"shm", "tcp"}) {
@@ -136,6 +154,26 @@ TEST_CASE("a rank that was stopped while the host was replaced is told so") {
   INFO(refusals(job));
   CHECK(job.recoveries[4].refused.find("unresponsive") != std::string::npos);
   CHECK(job.recoveries[4].refused.find("replaced the control plane's host") != std::string::npos);
+}
+
+// Proves: a rank that could not be reached counts as living only until it has ended, so the last
+// of the others is not in the minority.
+TEST_CASE("a host that was stopped, replaced and has ended does not count, down to one rank") {
+  for (const int ranks : {3, 4, 5}) {
+    Job job(Job::withoutLauncher(ranks, environment("tcp"), "recovering agree"), ranks);
+    INFO(ranks << " ranks");
+    REQUIRE(job.ready());
+    REQUIRE(::kill(job.pids[0], SIGSTOP) == 0);
+    unsigned long left = allOf(ranks) & ~1ul;
+    REQUIRE(job.recovered(left));
+    REQUIRE(::kill(job.pids[0], SIGCONT) == 0);
+    job.until([&] { return job.recoveries.contains(0); });
+    INFO(job.recoveries[0].refused);
+    CHECK(job.recoveries[0].refused.find("unresponsive") != std::string::npos);
+    while (::kill(job.pids[0], 0) == 0) std::this_thread::sleep_for(1ms);
+    job.recoveries.erase(0);
+    for (int victim = ranks - 1; victim > 1; --victim) killAndRecover(job, left, {victim});
+  }
 }
 
 // Proves: a rank may die while the others shrink, whatever they are doing at that moment.

@@ -1,4 +1,4 @@
-// Makes connections lose all data, as if their cables were cut.
+// Makes connections lose all data, as if their cables were cut, or resets them.
 #pragma once
 
 #include <linux/filter.h>
@@ -21,17 +21,26 @@ inline bool connectedTcp(int fd) {
          ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0;
 }
 
-/// From now on this process's TCP connections, except those in `spared`, receive nothing: a filter
-/// drops segments before they are acknowledged. Returns the number of affected sockets.
-inline int cutLinks(const std::vector<int>& spared = {}) {
+/// This process's TCP connections, except those in `spared`.
+inline std::vector<int> links(const std::vector<int>& spared = {}) {
+  std::vector<int> found;
+  for (const int fd : openDescriptorNumbers())
+    if (std::ranges::find(spared, fd) == spared.end() && connectedTcp(fd)) found.push_back(fd);
+  return found;
+}
+
+/// From now on this end of a connection receives nothing: a filter drops segments before they are
+/// acknowledged.
+inline bool cutLink(int fd) {
   sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &drop};
-  int cut = 0;
-  for (const int fd : openDescriptorNumbers())
-    if (std::ranges::find(spared, fd) == spared.end() && connectedTcp(fd) &&
-        ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0)
-      ++cut;
-  return cut;
+  return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
+/// Ends the connection: the peer receives RST.
+inline bool resetLink(int fd) {
+  const sockaddr nowhere{AF_UNSPEC, {}};
+  return ::connect(fd, &nowhere, sizeof nowhere) == 0;
 }
 
 } // namespace rondo::test

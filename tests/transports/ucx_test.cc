@@ -201,6 +201,48 @@ TEST_CASE("ucx: the orderly end of a peer is an error only if more messages are 
   CHECK(sent.culprit() == 0);
 }
 
+// Proves: once the sender's call may return, closing does not take the message away from a receiver
+// that still fetches it.
+TEST_CASE("ucx: a rank that closes right after a large message has been taken does not lose it") {
+  if (!ucxKind()) return;
+  for (const char* transports : {"", "tcp", "posix,tcp", "posix,cma"})
+    for (const std::size_t bytes : {kUcxEagerBytes + 1, std::size_t{256} << 10})
+      for (int round = 0; round < 10; ++round) {
+        INFO("UCX over " << transports << ", " << bytes << " bytes, round " << round);
+        Options options;
+        options.ucx_transports = transports;
+        World world(*ucxKind(), 2, options);
+        auto [out, in] = world.connect(0, 1);
+        const Bytes body = patternOf(1, bytes);
+        REQUIRE(out.start(1, body));
+        const Watch watch("for the sender to be done");
+        while (!in.peek()) {
+          out.progress();
+          watch.check();
+        }
+        Bytes got(bytes);
+        const MutableBytes into{got.data(), got.size()};
+        bool received = in.receive(std::span(&into, 1));
+        while (out.pending() > 0) {
+          for (int i = 0; i < round; ++i) out.progress();
+          in.peek();
+          out.progress();
+          watch.check();
+        }
+        inParallel({[&] {
+                      { Out gone = std::move(out); }
+                      world.remove(0);
+                    },
+                    [&, &to = in] {
+                      for (; !received; watch.check()) {
+                        to.peek();
+                        received = to.receive(std::span(&into, 1));
+                      }
+                    }});
+        CHECK(got == body);
+      }
+}
+
 TEST_CASE("ucx: an address without the secret's proof is not passed to UCX") {
   if (!ucxKind()) return;
   World world(*ucxKind(), 2), other(*ucxKind(), 2);

@@ -68,14 +68,29 @@ Channels::~Channels() {
   Company::leave(this);
 }
 
-/// Waits until UCX has sent what it has taken, unless a failure has left user memory in UCX's
-/// hands.
+/// Waits until the peers have received the large messages and UCX has sent what it has taken,
+/// unless a failure has left user memory in UCX's hands.
 void Channels::end() noexcept {
   const base::Deadline deadline(kUcxEnd);
   std::unique_lock lock(lock_);
-  for (const auto& [key, box] : outboxes_) cut_ |= box->pending() > 0;
+  const auto moveUntil = [&](const auto& holds) {
+    while (!holds() && !deadline.passed()) {
+      if (move()) continue;
+      lock.unlock();
+      Company::visit(this);
+      ::sched_yield();
+      lock.lock();
+    }
+  };
   std::vector<std::pair<Greeting::Bytes, Operation>> goodbyes(peers_.size());
   if (!cut_) {
+    moveUntil([&] {
+      return std::all_of(outboxes_.begin(), outboxes_.end(), [&](const auto& entry) {
+        const Outbox& box = *entry.second;
+        return box.received() || !peer(box.settings.peer).end.empty();
+      });
+    });
+    unpaid_.clear();
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
       if (!peers_[rank].endpoint || !peers_[rank].end.empty()) continue;
       Greeting goodbye;
@@ -87,13 +102,7 @@ void Channels::end() noexcept {
       worker_->send(*peers_[rank].endpoint, bytes, {}, false, told);
     }
     worker_->close();
-    while (!worker_->closed() && !deadline.passed()) {
-      if (move()) continue;
-      lock.unlock();
-      Company::visit(this);
-      ::sched_yield();
-      lock.lock();
-    }
+    moveUntil([&] { return worker_->closed(); });
   }
   worker_.reset();
 }
@@ -212,7 +221,8 @@ void Channels::leave(const std::shared_ptr<Outbox>& box) noexcept {
   const std::lock_guard lock(lock_);
   skipDone(*box);
   cut_ |= box->pending() > 0;
-  outboxes_.erase(box->key);
+  // Otherwise end() waits for the receipt.
+  if (box->pending() > 0 || box->received()) outboxes_.erase(box->key);
   left_.push_back(box);
 }
 
@@ -222,7 +232,6 @@ void Channels::leave(const std::shared_ptr<Inbox>& box) noexcept {
   cut_ |= box->fetched.pending;
   for (Inbox::Place& place : box->places)
     if (place.taken && place.kept) worker_->drop(place.kept);
-  std::erase(unpaid_, box.get());
   inboxes_.erase(box->key);
   std::erase_if(waiting_, [&](const auto& entry) { return entry.second == box; });
   left_.push_back(box);

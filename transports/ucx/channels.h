@@ -46,13 +46,16 @@ struct Outbox {
   std::vector<Message> queue; ///< sized for the most that can be pending
   /// Message numbers: oldest pending, next to send, next to start.
   std::uint64_t begin = 0, issued = 0, end = 0;
-  /// Number of messages that the receiver has received.
-  std::uint32_t done_with = 0;
+  /// Number of messages that the receiver has received, and how many it must have received before
+  /// this rank may close: UCX reports a large message as sent before the receiver has all of it,
+  /// and a goodbye may overtake the rest.
+  std::uint32_t done_with = 0, needed = 0;
   Greeting::Bytes hello{};
   Operation greeted;
 
   std::size_t pending() const { return static_cast<std::size_t>(end - begin); }
   Message& message(std::uint64_t number) { return queue[number % queue.size()]; }
+  bool received() const { return static_cast<std::int32_t>(needed - done_with) <= 0; }
 };
 
 /// The receiving end. Protected by the lock of its Channels.

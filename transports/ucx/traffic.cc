@@ -60,8 +60,10 @@ void Channels::issue(Outbox& box) {
     Outbox::Message& message = box.message(box.issued);
     message.header =
         Short{Word::body, number, box.receiver_key, message.signature, message.checksum}.encode();
-    worker_->send(*peer(box.settings.peer).endpoint, message.header, message.body,
-                  message.bytes > kUcxEagerBytes, message.sent);
+    const bool announce = message.bytes > kUcxEagerBytes;
+    if (announce) box.needed = number + 1;
+    worker_->send(*peer(box.settings.peer).endpoint, message.header, message.body, announce,
+                  message.sent);
   }
 }
 
@@ -147,6 +149,7 @@ void Channels::takeCredit(const Short& header) {
   // Ignores a number beyond what was sent, or below an earlier one.
   const auto sent = static_cast<std::uint32_t>(box.issued);
   if (sent - header.number <= sent - box.done_with) box.done_with = header.number;
+  if (box.received()) box.needed = box.done_with; // so that the difference stays small
   issue(box);
 }
 
@@ -190,10 +193,12 @@ bool Channels::receive(Inbox& box, std::span<const MutableBytes> body) {
   return true;
 }
 
+/// The sender may not close before it has the receipt of an announced message.
 void Channels::done(Inbox& box) {
-  box.place(box.next).taken = false;
+  Inbox::Place& place = box.place(box.next);
+  place.taken = false;
   ++box.next;
-  if (box.next - box.credited >= kUcxWindow / 2) credit(box);
+  if (place.announced || box.next - box.credited >= kUcxWindow / 2) credit(box);
 }
 
 /// One receipt at a time: a later one includes all earlier ones.

@@ -3,16 +3,20 @@
 // Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 1000th call on.
 // Or: COUNT fork
 // clone; every rank has a child that outlives it, made by fork() as data loaders are, or without
-// fork()'s handlers. Prints "ready RANK PID" after some calls, and at the end "error RANK
+// fork()'s handlers. With DIES=RANK:MICROSECONDS in the environment this rank kills itself so long
+// after it has started. Prints "ready RANK PID" after some calls, and at the end "error RANK
 // NANOSECONDS CALLED CODE CULPRIT TEXT" with the monotonic clock's time.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "faults/programs/say.h"
@@ -33,6 +37,16 @@ void haveChild(const std::string& how) {
   ::_exit(0);
 }
 
+void dieLater() {
+  const char* text = std::getenv("DIES");
+  if (text == nullptr || std::atoi(text) != std::atoi(std::getenv("RONDO_RANK"))) return;
+  const auto delay = std::chrono::microseconds(std::atoi(std::strchr(text, ':') + 1));
+  std::thread([delay] {
+    std::this_thread::sleep_for(delay);
+    ::raise(SIGKILL);
+  }).detach();
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -40,11 +54,12 @@ int main(int argc, char** argv) {
   const std::string child = argc == 3 ? argv[2] : "";
   const int odd_rank = argc > 3 ? std::atoi(argv[2]) : -1;
   const std::size_t odd_count = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : count;
-  auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
-  const std::string rank = std::to_string(comm.rank());
+  dieLater();
+  const std::string rank = std::getenv("RONDO_RANK");
   std::vector<float> data(std::max(count, odd_count));
-  long long called = 0;
+  long long called = now();
   try {
+    auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
     for (int i = 0;; ++i) {
       if (i == 50 && !child.empty()) haveChild(child);
       if (i == 100) say("ready " + rank + " " + std::to_string(::getpid()) + "\n");

@@ -1,12 +1,13 @@
 // A rank that reduces until something fails, shrinks its communicator to the ranks that live, and
 // goes on, again and again.
 //
-// Argument: "agree" (shrink()), "exclude" (shrink() without the culprit) or "late" (the same, a
-// second after the failure). Prints "ready RANK PID"
-// after some calls; "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" at each failure; "recovered
-// RANK SIZE RANKS KNOWN SHRUNK REDUCED" after the first correct AllReduce of the new communicator;
-// "refused RANK CODE CULPRIT TEXT" if shrink() fails, which ends the program. RANK is that of the
-// job, RANKS has a bit for each rank of the job that took part, and times are in nanoseconds.
+// Argument: "agree" (shrink()), "exclude" (shrink() without the culprit), "late" (the same, a
+// second after the failure) or "abandon" (shrink() half a second after rank 0 has aborted, closed
+// its communicator and ended). Prints "ready RANK PID" after some calls; "error RANK NANOSECONDS
+// CALLED CODE CULPRIT TEXT" at each failure; "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" after
+// the first correct AllReduce of the new communicator; "refused RANK CODE CULPRIT TEXT" if shrink()
+// fails, which ends the program. RANK is that of the job, RANKS has a bit for each rank of the job
+// that took part, and times are in nanoseconds.
 #include <unistd.h>
 
 #include <array>
@@ -46,8 +47,8 @@ std::uint64_t reduce(rondo::Communicator& comm, int rank) {
 } // namespace
 
 int main(int argc, char** argv) {
-  const bool agrees = argc > 1 && std::string(argv[1]) == "agree";
-  const bool late = argc > 1 && std::string(argv[1]) == "late";
+  const std::string how = argc > 1 ? argv[1] : "";
+  const bool abandons = how == "abandon", agrees = how == "agree" || abandons, late = how == "late";
   auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
   const int rank = comm.rank();
   const std::string who = std::to_string(rank);
@@ -56,6 +57,10 @@ int main(int argc, char** argv) {
     int culprit = -1;
     try {
       for (int i = 0;; ++i) {
+        if (i == 200 && abandons && rank == 0) {
+          comm.abort("rank 0 does not go on");
+          return 0;
+        }
         if (i == 100) say("ready " + who + " " + std::to_string(::getpid()) + "\n");
         called = now();
         if (reduce(comm, rank) == 0) say("refused " + who + " data -1 a wrong result\n");
@@ -67,6 +72,7 @@ int main(int argc, char** argv) {
     }
     const long long known = now();
     if (late) std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (abandons) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     try {
       const int excluded[] = {culprit};
       const bool names = !agrees && culprit >= 0;
@@ -79,7 +85,7 @@ int main(int argc, char** argv) {
           "\n");
     } catch (const rondo::Error& error) {
       // A rank that dies after the shrink breaks the new communicator, which shrinks again.
-      if (comm.failure() && agrees && error.code() == rondo::ErrorCode::peer_dead) continue;
+      if (comm.failure() && how == "agree" && error.code() == rondo::ErrorCode::peer_dead) continue;
       say("refused " + who + " " + describe(error) + "\n");
       return 4;
     }

@@ -169,8 +169,6 @@ class Maker {
     round.actor = chance(3) ? members.front() : pick(members);
     // A frozen rank cannot be waited for, and in kill_in_shrink it is the shrink that is killed.
     round.agree = round.what == What::kill_in_shrink || round.what == What::freeze || chance(2);
-    // Not the host: README.md, "Open".
-    if (round.what == What::leave) round.actor = members.back();
     round.overlap = chance(4);
     round.length = std::chrono::milliseconds(200 + below(800));
     for (int i = 0; i < size; ++i) {
