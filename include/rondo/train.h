@@ -139,9 +139,9 @@ struct TrainReport {
 /// names; `invalid_argument`; `mismatch` if options, data or parameters differ between ranks;
 /// `aborted` for a loss or parameters that are not finite (the text names step and layer); `system`
 /// for a file that cannot be written (an existing checkpoint is kept; if this is known before the
-/// first step, the run is refused with the name of the option); `unsupported` in a build without
-/// oneDNN, and for a precision that the processor does not support. If a rank dies, the others get
-/// `peer_dead`.
+/// first step, the run is refused with the name of the option); `unsupported` where oneDNN cannot
+/// be loaded, and for a precision that the processor does not support. If a rank dies, the others
+/// get `peer_dead`.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
 
@@ -157,8 +157,8 @@ RONDO_API Communicator joinTraining(const std::string& door, const Options& opti
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
 /// Checks a value of TrainOptions::device. Throws Error(invalid_argument) if there is no such
-/// device, and for "cuda" Error(unsupported), which says what is missing, if layers cannot run
-/// there. All layers can run on "cuda", in float32.
+/// device, and Error(unsupported), which says what is missing, if layers cannot run there. All
+/// layers can run on "cuda", in float32.
 RONDO_API void requireTrainDevice(const std::string& device);
 /// Checks a value of TrainOptions::precision. Throws Error(invalid_argument) if it is none of
 /// trainPrecisions(), and Error(unsupported) if this processor has no instructions for it.

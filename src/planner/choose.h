@@ -16,7 +16,7 @@ class Table;
 
 /// The settings that all ranks agreed on when the communicator was made.
 struct Policy {
-  std::string algorithms; ///< Options::algorithm
+  std::string algorithms = {}; ///< Options::algorithm
   bool deterministic = false;
   bool oversubscribed = false; ///< on some machine there are more ranks than processors
   bool carriers = false;       ///< some ranks use a carrier, where each message costs system calls

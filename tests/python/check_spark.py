@@ -134,21 +134,25 @@ class Cluster(unittest.TestCase):
     def example(self, *words):
         with tempfile.TemporaryDirectory() as folder:
             submit = pathlib.Path(pyspark.__file__).parent / "bin/spark-submit"
-            command = [sys.executable if words[0].startswith("local[") else str(submit)]
-            if command[0] != sys.executable:
-                command += ["--master", words[0]]
-                for name, value in OPTIONS.items():
-                    command += ["--conf", f"{name}={value}"]
-                command += ["--conf", f"spark.executorEnv.PYTHONPATH={os.environ['PYTHONPATH']}"]
+            command = [str(submit), "--master", "local-cluster[2,1,1024]"]
+            for name, value in OPTIONS.items():
+                command += ["--conf", f"{name}={value}"]
+            command += ["--conf", f"spark.executorEnv.PYTHONPATH={os.environ['PYTHONPATH']}"]
             done = subprocess.run(
-                [*command, *map(str, words[1:])], capture_output=True, text=True, cwd=folder,
+                [*command, *map(str, words)], capture_output=True, text=True, cwd=folder,
                 timeout=300, env={**os.environ, "PYSPARK_PYTHON": sys.executable,
                                   "PYSPARK_DRIVER_PYTHON": sys.executable})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
     def test_logistic_regression(self):
-        out = self.example("local[2]", EXAMPLES / "spark_logistic_regression.py")
+        out = self.example(EXAMPLES / "spark_logistic_regression.py")
+        self.assertGreater(float(out.split("accuracy ")[1].split(",")[0]), 0.8)
+
+    def test_a_perceptron_continues_after_the_death_of_a_rank(self):
+        out = self.example("--py-files", EXAMPLES / "numpy_mlp.py", EXAMPLES / "spark_mlp.py",
+                           "--fail")
+        self.assertIn("2 ranks, continued after step 100", out)
         self.assertGreater(float(out.split("accuracy ")[1].split(",")[0]), 0.8)
 
 

@@ -61,7 +61,7 @@ std::vector<Outcome> ranks(const Make& make, const LayerValues& layers) {
 }
 
 const auto kOnCpu = [](const std::vector<Node>& nodes, const Binding& binding) {
-  return onednn::makeProgram(nodes, binding);
+  return cpuLayers().make(nodes, binding);
 };
 const auto kOnGpu = [](const std::vector<Node>& nodes, const Binding& binding) {
   return cudnn::makeProgram(nodes, binding, {0});

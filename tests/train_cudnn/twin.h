@@ -12,8 +12,8 @@
 
 #include "device_cuda/fake/fake.h"
 #include "support/test.h"
+#include "train/layers/compute.h"
 #include "train/layers/cudnn/program.h"
-#include "train/layers/onednn/program.h"
 #include "train_cudnn/fake/libraries.h"
 #include "train_layers/owner.h"
 
@@ -119,9 +119,9 @@ inline void checkTwins(const training::LayerValues& layers, const training::Samp
     Model cpu(layers, shape), gpu(layers, shape);
     const training::ComputeThreads alone;
     const std::size_t classes = cpu.nodes.back().out.size();
-    const auto on_cpu = training::onednn::makeProgram(cpu.nodes, bindingOf(cpu, true, count));
+    const auto on_cpu = training::cpuLayers().make(cpu.nodes, bindingOf(cpu, true, count));
     const auto on_gpu = training::cudnn::makeProgram(gpu.nodes, bindingOf(gpu, true, count), {1});
-    const auto cpu_test = training::onednn::makeProgram(cpu.nodes, bindingOf(cpu, false, count));
+    const auto cpu_test = training::cpuLayers().make(cpu.nodes, bindingOf(cpu, false, count));
     const auto gpu_test =
         training::cudnn::makeProgram(gpu.nodes, bindingOf(gpu, false, count), {1});
     for (std::uint32_t step = 0; step < steps; ++step) {

@@ -61,7 +61,7 @@ TEST_CASE("a gradient is in host memory when it is reported as ready", "[cudnn]"
   Model cpu(kEverything, kShape), gpu(kEverything, kShape);
   const ComputeThreads alone;
   const MadeUp samples(kShape, kClasses, kCount);
-  const auto on_cpu = onednn::makeProgram(cpu.nodes, bindingOf(cpu, true));
+  const auto on_cpu = cpuLayers().make(cpu.nodes, bindingOf(cpu, true));
   on_cpu->forward(samples.batch(), {.seed = 3, .sum_over_ranks = {}});
   on_cpu->backward(nullptr, [](std::size_t) {});
   const auto wanted = cpu.gradients();
@@ -151,7 +151,7 @@ TEST_CASE("a backward pass reads weights again that changed since the forward pa
     Model cpu(layers, kShape), gpu(layers, kShape);
     const ComputeThreads alone;
     const MadeUp samples(kShape, kClasses, kCount);
-    const auto on_cpu = onednn::makeProgram(cpu.nodes, bindingOf(cpu, true));
+    const auto on_cpu = cpuLayers().make(cpu.nodes, bindingOf(cpu, true));
     const auto on_gpu = cudnn::makeProgram(gpu.nodes, bindingOf(gpu, true), {0});
     for (const auto& [model, program] : {std::pair(&cpu, &on_cpu), std::pair(&gpu, &on_gpu)}) {
       (*program)->forward(samples.batch(), {.seed = 3, .sum_over_ranks = {}});

@@ -1,7 +1,7 @@
 # Installs headers, libraries, modules, the command, a CMake package and pkg-config files.
 #
-# Components, which package.cmake puts into packages: library, tools, python; headers (with the
-# CMake package), static (archives), links (names for the linker, pkg-config files).
+# Components, which package.cmake puts into packages: library, tools, onednn, python; headers (with
+# the CMake package), static (archives), links (names for the linker, pkg-config files).
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 
@@ -10,6 +10,9 @@ if(NOT TARGET rondo_trainer)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rondo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         COMPONENT headers FILES_MATCHING PATTERN "*.h" ${absent})
+if(TARGET rondo_train_onednn)
+  install(TARGETS rondo_train_onednn LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT onednn)
+endif()
 foreach(module rondo_bootstrap_mpi rondo_ucx rondo_train_cudnn rondo_hwloc)
   if(TARGET ${module})
     install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
@@ -45,7 +48,6 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/rondo-config-version.cmak
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/rondo-config.cmake
               ${PROJECT_BINARY_DIR}/rondo-config-version.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/FindDnnl.cmake
         DESTINATION ${package_dir} COMPONENT headers)
 
 # The .pc files find their prefix relative to themselves, so that an installed tree can be moved.
@@ -59,10 +61,6 @@ foreach(library IN LISTS CMAKE_DL_LIBS)
 endforeach()
 set(pc_files rondo)
 if(TARGET rondo_trainer)
-  set(RONDO_PC_TRAIN_LIBS_PRIVATE "-pthread")
-  if(Dnnl_FOUND)
-    string(PREPEND RONDO_PC_TRAIN_LIBS_PRIVATE "-ldnnl ")
-  endif()
   list(APPEND pc_files rondo-train)
 endif()
 foreach(name IN LISTS pc_files)

@@ -14,42 +14,63 @@ namespace rondo::training {
 
 namespace {
 
-struct Opened {
-  const cudnn::Module* module = nullptr;
-  int devices = 0;
-  std::string why;
+/// What the module's start function returns; null if there is none, and then `why` is the reason.
+/// The loader finds a module by the library paths of the program and of this library. Modules are
+/// never closed.
+template <class Start>
+auto start(const char* module, const char* symbol, std::string& why) -> decltype(Start()()) {
+  if (!why.empty()) return nullptr;
+  void* const file = ::dlopen(module, RTLD_NOW | RTLD_LOCAL);
+  if (!file) {
+    why = ::dlerror();
+    return nullptr;
+  }
+  if (const auto function = reinterpret_cast<Start>(::dlsym(file, symbol))) return function();
+  why = std::string(module) + " is of another version";
+  return nullptr;
+}
+
+struct Cpu {
+  std::string why = RONDO_DNNL_MISSING;
+  const onednn::Module* module =
+      start<onednn::StartFunction>(onednn::kModuleFile, onednn::kModuleSymbol, why);
 };
 
-Opened open() {
-  Opened opened{.why = RONDO_CUDNN_MISSING};
-  if (!opened.why.empty()) return opened;
-  // The loader finds the plain name by the library paths of the program and of this library. The
-  // module is never closed.
-  void* const file = ::dlopen(cudnn::kModuleFile, RTLD_NOW | RTLD_LOCAL);
-  if (!file) {
-    opened.why = ::dlerror();
-    return opened;
-  }
-  const auto start = reinterpret_cast<cudnn::StartFunction>(::dlsym(file, cudnn::kModuleSymbol));
-  if (start) opened.module = start();
-  else opened.why = std::string(cudnn::kModuleFile) + " is of another version";
-  if (start) opened.devices = opened.module->devices(opened.why);
-  return opened;
-}
+struct Gpus {
+  std::string why = RONDO_CUDNN_MISSING;
+  const cudnn::Module* module =
+      start<cudnn::StartFunction>(cudnn::kModuleFile, cudnn::kModuleSymbol, why);
+  int devices = module ? module->devices(why) : 0;
+};
 
 /// A string that is equal for all processes of a machine, also in different containers. Empty if it
 /// cannot be read: then all ranks count as being on one machine.
 std::string bootId() { return base::firstLine("/proc/sys/kernel/random/boot_id"); }
 
-const Opened& opened() {
-  static const Opened once = open();
+const Cpu& cpu() {
+  static const Cpu once;
+  return once;
+}
+
+const Gpus& gpus() {
+  static const Gpus once;
   if (once.devices == 0) throw Error(ErrorCode::unsupported, "train: device cuda: " + once.why);
   return once;
 }
 
 } // namespace
 
-const cudnn::Module& gpuLayers() { return *opened().module; }
+bool haveCpuLayers() { return cpu().module != nullptr; }
+
+const onednn::Module& cpuLayers() {
+  if (haveCpuLayers()) return *cpu().module;
+  const std::string remedy = *RONDO_DNNL_MISSING == '\0'
+                                 ? " (it needs oneDNN; Debian: libdnnl2; wheels: rondo-onednn)"
+                                 : "";
+  throw Error(ErrorCode::unsupported, "train: device cpu: " + cpu().why + remedy);
+}
+
+const cudnn::Module& gpuLayers() { return *gpus().module; }
 
 int gpuOf(int gpus, int named, int local_rank) {
   if (named < 0) return local_rank % gpus;
@@ -71,7 +92,7 @@ Compute computeOf(const std::string& device, const std::string& precision, int l
   if (compute.precision != Precision::float32)
     throw Error(ErrorCode::unsupported, "train: device cuda computes in float32 only");
   const Options set = Options::fromEnvironment();
-  compute.gpu = cudnn::Gpu{gpuOf(opened().devices, set.device, local_rank), set.timeout};
+  compute.gpu = cudnn::Gpu{gpuOf(gpus().devices, set.device, local_rank), set.timeout};
   return compute;
 }
 
@@ -91,7 +112,8 @@ namespace rondo {
 
 void requireTrainDevice(const std::string& device) {
   if (device == "cuda") training::gpuLayers();
-  else if (device != "cpu")
+  else if (device == "cpu") training::cpuLayers();
+  else
     throw Error(ErrorCode::invalid_argument,
                 "train: device \"" + device + "\"; there are: cpu, cuda");
 }

@@ -8,6 +8,7 @@
 
 #include "rondo/communicator.h"
 #include "train/layers/cudnn/module.h"
+#include "train/layers/onednn/module.h"
 #include "train/layers/precision.h"
 
 namespace rondo::training {
@@ -19,9 +20,13 @@ struct Compute {
   std::optional<cudnn::Gpu> gpu{}; ///< empty: the CPU
 };
 
-/// The GPU backend, loaded once per process. Any thread. Throws Error(unsupported), which names the
-/// reason, if this build does not have it, or this machine has no usable GPU.
+/// The backends, each loaded once per process. Any thread. Throw Error(unsupported), which names
+/// the reason, if this build does not have it, its libraries are not installed, or, for GPUs, this
+/// machine has no usable one.
+const onednn::Module& cpuLayers();
 const cudnn::Module& gpuLayers();
+/// Whether cpuLayers() returns.
+bool haveCpuLayers();
 
 /// Device and precision as named by options, for the rank with this number among the ranks of its
 /// machine. On a GPU no wait takes longer than RONDO_TIMEOUT. Throws the errors of

@@ -5,9 +5,7 @@
 
 #include "rondo/error.h"
 #include "rondo/train.h"
-#ifdef RONDO_HAVE_DNNL
-#include "train/layers/onednn/program.h"
-#endif
+#include "train/layers/compute.h"
 
 namespace rondo::training {
 
@@ -31,11 +29,9 @@ Precision precisionOf(const std::string& name) {
   for (const Kind& kind : kKinds) {
     valid += (valid.empty() ? "" : ", ") + std::string(kind.name);
     if (name != kind.name) continue;
-#ifdef RONDO_HAVE_DNNL
-    if (!onednn::computes(kind.value))
+    if (kind.value != Precision::float32 && !cpuLayers().supports(kind.value))
       throw Error(ErrorCode::unsupported,
                   "train: precision " + name + ": this processor has no instructions for it");
-#endif
     return kind.value;
   }
   throw Error(ErrorCode::invalid_argument, "train: precision \"" + name + "\"; there is: " + valid);

@@ -13,8 +13,8 @@ namespace rondo::training {
 enum class Precision { float32, bfloat16 };
 
 /// Finds a precision by its name. Throws Error(invalid_argument), which lists the valid names, for
-/// an unknown name, and Error(unsupported) if this processor has no instructions for it. (A build
-/// without oneDNN does not check, because it computes nothing.)
+/// an unknown name, Error(unsupported) if this processor has no instructions for it, and the error
+/// of cpuLayers().
 Precision precisionOf(const std::string& name);
 
 } // namespace rondo::training

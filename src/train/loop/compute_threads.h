@@ -4,7 +4,8 @@
 namespace rondo::training {
 
 /// While this exists, oneDNN uses one thread for computations of the calling thread, so that ranks
-/// do not compete for the cores. If OMP_NUM_THREADS is set, it decides instead.
+/// do not compete for the cores. If OMP_NUM_THREADS is set, it decides instead. Does nothing where
+/// oneDNN cannot be loaded.
 class ComputeThreads {
  public:
   ComputeThreads();

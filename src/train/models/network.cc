@@ -6,21 +6,10 @@
 #include "rondo/error.h"
 #include "train/models/model.h"
 #include "train/random.h"
-#ifdef RONDO_HAVE_DNNL
-#include "train/layers/onednn/program.h"
-#endif
 
 namespace rondo::training {
 
 namespace {
-
-#ifdef RONDO_HAVE_DNNL
-constexpr bool kBackend = true;
-using onednn::makeProgram;
-#else
-constexpr bool kBackend = false;
-std::unique_ptr<Program> makeProgram(const std::vector<Node>&, const Binding&) { return nullptr; }
-#endif
 
 /// Appends the weights and the running statistics of the nodes in order of definition, and numbers
 /// them in this order.
@@ -49,11 +38,7 @@ Network::Network(const std::string& model, const SampleShape& input, std::size_t
 Network::Network(const LayerValues& layers, const SampleShape& input, LayerRange part,
                  Compute compute)
     : begins_(part.begin == 0), ends_(part.end >= layers.size()), compute_(compute) {
-  if (!kBackend) {
-    throw Error(ErrorCode::unsupported,
-                "this build of Rondo cannot train: oneDNN was missing when it was configured "
-                "(Debian: libdnnl-dev)");
-  }
+  if (!compute_.gpu) cpuLayers(); // an error names the reason here, before anything is built
   const std::vector<Node> all = place(layers, input, "", all_);
   const auto at = [&](std::size_t layer) {
     return all.begin() + static_cast<std::ptrdiff_t>(layer);
@@ -142,8 +127,8 @@ Program& Network::program(std::size_t count, bool training, std::size_t slot) {
                         .weights_stay = weights_stay_,
                         .precision = compute_.precision};
   const std::vector<Node>& nodes = folds ? folded_->nodes() : nodes_;
-  made =
-      compute_.gpu ? gpuLayers().make(nodes, binding, *compute_.gpu) : makeProgram(nodes, binding);
+  made = compute_.gpu ? gpuLayers().make(nodes, binding, *compute_.gpu)
+                      : cpuLayers().make(nodes, binding);
   return *made;
 }
 

@@ -6,6 +6,7 @@
 import argparse
 
 import numpy
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 import rondo.spark
@@ -26,8 +27,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ranks", type=int, default=2)
     options = parser.parse_args()
-    master = SparkSession.builder.master(f"local[{options.ranks}]")
-    spark = SparkSession.getActiveSession() or master.getOrCreate()
+    master = SparkConf().get("spark.master", f"local[{options.ranks}]")  # spark-submit has set it
+    spark = SparkSession.builder.master(master).getOrCreate()
     chance = numpy.random.default_rng(1)
     truth = chance.standard_normal(20)
     x = chance.standard_normal((20000, 20))

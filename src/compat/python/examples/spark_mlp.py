@@ -12,6 +12,7 @@ import tempfile
 
 import numpy
 import numpy_mlp
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 import rondo.spark
@@ -47,8 +48,8 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--fail", action="store_true", help="the last rank dies once")
     options = parser.parse_args()
-    master = SparkSession.builder.master(f"local[{options.ranks}]")
-    spark = SparkSession.getActiveSession() or master.getOrCreate()
+    master = SparkConf().get("spark.master", f"local[{options.ranks}]")  # spark-submit has set it
+    spark = SparkSession.builder.master(master).getOrCreate()
     spark.sparkContext.addPyFile(str(pathlib.Path(numpy_mlp.__file__)))
     features, labels = numpy_mlp.samples(8000)
     samples = spark.createDataFrame(list(zip(features.tolist(), labels.tolist())),
