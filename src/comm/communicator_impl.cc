@@ -11,28 +11,19 @@
 #include "base/log.h"
 #include "comm/clocks.h"
 #include "comm/grow.h"
-#include "comm/message_plan.h"
 #include "comm/pending_group.h"
 #include "comm/record.h"
 #include "comm/region.h"
 #include "device/annotate.h"
-#include "device/window.h"
 #include "observe/callbacks.h"
 #include "observe/dump.h"
 #include "observe/trace.h"
-#include "planner/explain.h"
-#include "planner/stored.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
 
 namespace {
-
-plan::BlockTable tableOf(const Blocks& blocks) {
-  return {{blocks.counts.begin(), blocks.counts.end()},
-          {blocks.offsets.begin(), blocks.offsets.end()}};
-}
 
 int queueOf(const Call& call) {
   if (call.collective != Collective::sendrecv) return engine::Engine::kCollectives;
@@ -57,29 +48,24 @@ void endAtOnce(engine::Run& run, const Error& error) {
 
 } // namespace
 
-CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
-                                   const Options& options, planner::Policy policy,
-                                   std::unique_ptr<engine::Fabric> fabric,
-                                   std::unique_ptr<engine::Engine> engine, bool oversubscribed,
-                                   std::vector<Place> places)
-    : session_(std::move(session)),
-      options_(options),
-      policy_(std::move(policy)),
-      places_(std::move(places)),
+CommunicatorImpl::CommunicatorImpl(Parts parts)
+    : session_(std::move(parts.session)),
+      options_(std::move(parts.options)),
+      places_(std::move(parts.places)),
       rank_(session_->rank()),
       size_(session_->size()),
       progress_board_(session_->progress()),
       process_(::getpid()),
-      recorder_(
-          {session_->job(), session_->communicator(), rank_, size_, transportsOf(*fabric, size_)}),
-      fabric_(std::move(fabric)),
-      plans_(rank_),
+      recorder_({session_->job(), session_->communicator(), rank_, size_,
+                 transportsOf(*parts.fabric, size_)}),
+      fabric_(std::move(parts.fabric)),
+      planner_(rank_, size_, std::move(parts.policy), options_.profile),
       calls_(rank_, size_),
-      engine_(std::move(engine)),
-      failure_(*session_, *engine_, recorder_, options.timeout, options.patient),
-      progress_loop_(*engine_, failure_, progress_board_, rank_, oversubscribed) {
+      engine_(std::move(parts.engine)),
+      failure_(*session_, *engine_, recorder_, options_.timeout, options_.patient),
+      progress_loop_(*engine_, failure_, progress_board_, rank_, parts.oversubscribed) {
   progress_board_.describe = &describe;
-  observe::dumpInto(options.dump_folder);
+  observe::dumpInto(options_.dump_folder);
   progress_board_.failed.set([this](const bootstrap::Failure& failure, bool last) {
     recorder_.fail(failure.code, failure.text, failure.culprit);
     if (last) observe::dumpFailure();
@@ -134,8 +120,7 @@ CallCache::Known& CommunicatorImpl::known(const Call& call) {
 
 CallCache::Known& CommunicatorImpl::learn(const Call& call) {
   try {
-    std::string algorithm;
-    engine::BoundPlan plan = bind(call, algorithm);
+    auto [plan, algorithm] = planner_.bind(call, *engine_);
     CallCache::Known& known = calls_.add(call, std::move(plan));
     known.recorded = recordOf(call, known, recorder_.algorithm(algorithm), size_);
     return known;
@@ -146,35 +131,6 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
     failure_.failLocally(title(call), error.what());
   }
   failure_.rethrow();
-}
-
-plan::Spec CommunicatorImpl::specOf(const Call& call) const {
-  const auto kind = device::programKind(call.type, call.op.kind(), true);
-  return {.collective = call.collective,
-          .ranks = size_,
-          .root = hasRoot(call.collective) ? call.root : 0,
-          .layout = policy_.layout,
-          .multicast = policy_.multicast &&
-                       (!reduces(call.collective) || device::switchReduces(kind.type, kind.op))};
-}
-
-engine::BoundPlan CommunicatorImpl::bind(const Call& call, std::string& algorithm) {
-  plan::CallShape shape{call.count, call.type, call.op.kind()};
-  if (call.layout) {
-    shape.input = tableOf(call.layout->input);
-    shape.output = tableOf(call.layout->output);
-  }
-  if (call.collective == Collective::sendrecv) {
-    return engine_->bindMessage(messagePlan(call, rank_, size_), shape, sign(call));
-  }
-  const plan::Spec spec = specOf(call);
-  const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-  const auto [choice, by] = planner::decision(spec, bytes, policy_, plans_);
-  algorithm = choice.text();
-  // Once per shape. The choice is the same on all ranks, so one of them tells it.
-  base::log(rank_ == 0 ? LogLevel::info : LogLevel::trace, title(call), " of ", call.count, " ",
-            name(call.type), " uses ", algorithm, " (", planner::name(by), ")");
-  return engine_->bind(plans_.of(*choice.algorithm, choice.applied(spec)), shape);
 }
 
 /// Needs the lock. A call that cannot run throws and changes nothing. Exception: if this rank lacks
@@ -413,16 +369,6 @@ std::optional<Error> CommunicatorImpl::failure() const {
   return failure.error();
 }
 
-double CommunicatorImpl::predict(const Call& call) const {
-  const plan::Link link;
-  const double bytes = static_cast<double>(call.count * sizeOf(call.type));
-  if (call.collective == Collective::sendrecv) return link.alpha + bytes * link.beta;
-  const plan::Spec spec = specOf(call);
-  const std::size_t size = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-  const plan::Choice choice = planner::choose(spec, size, policy_);
-  return choice.algorithm->cost(choice.applied(spec), link, bytes);
-}
-
 Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
   return Buffer(shared_from_this(), std::move(region));
 }
@@ -440,35 +386,6 @@ void CommunicatorImpl::refuseInUse(const Region& region) {
 void CommunicatorImpl::abort(const std::string& reason) {
   session_->fail(
       {ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + reason, rank_});
-}
-
-Explanation CommunicatorImpl::explain(const Call& call) const {
-  if (call.collective == Collective::sendrecv)
-    throw Error(ErrorCode::invalid_argument, "explain: a Send or Recv has no algorithm");
-  plan::Spec spec = specOf(call);
-  if (spec.root < 0 || spec.root >= size_)
-    throw Error(ErrorCode::invalid_argument,
-                "explain: root " + std::to_string(spec.root) + " is not a rank");
-  if (call.layout || policy_.devices) {
-    plan::PlanCache plans(rank_);
-    const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-    const auto [choice, by] = planner::decision(spec, bytes, policy_, plans);
-    return planner::unexplained(choice, by,
-                                policy_.devices ? "Times on devices are not predicted."
-                                                : "Times of blocks of different sizes are not "
-                                                  "predicted.");
-  }
-  const planner::SiteNetwork site(policy_.site, planner::usedProfile(options_.profile));
-  return planner::explain(
-      spec, {.bytes = static_cast<double>(call.count * sizeOf(call.type)), .type = call.type},
-      policy_, site.network());
-}
-
-std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t count,
-                                           DataType type) const {
-  if (collective == Collective::sendrecv) return "sendrecv";
-  const plan::Spec spec = specOf({.collective = collective, .count = count, .type = type});
-  return planner::choose(spec, count * sizeOf(type), policy_).text();
 }
 
 MemoryUse CommunicatorImpl::memory() {

@@ -8,6 +8,7 @@
 
 #include "job.h"
 #include "rondo/communicator.h"
+#include "rondo/transports.h"
 #include "support/grid.h"
 #include "support/test.h"
 
