@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rondo/communicator.h"
+#include "rondo/transports.h"
 
 namespace {
 

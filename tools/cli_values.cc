@@ -3,6 +3,7 @@
 
 #include "rondo/communicator.h"
 #include "rondo/error.h"
+#include "rondo/transports.h"
 #include "tools/parse.h"
 
 namespace rondo::tools {

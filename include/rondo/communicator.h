@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "rondo/error.h"
 #include "rondo/explanation.h"
 #include "rondo/export.h"
+#include "rondo/group.h"
 #include "rondo/options.h"
 #include "rondo/place.h"
 #include "rondo/rendezvous.h"
@@ -29,6 +29,9 @@ namespace rondo {
 
 namespace comm {
 class CommunicatorImpl;
+}
+namespace detail {
+struct Shims;
 }
 
 /// Memory that this rank of a communicator has reserved for messages. All values but `channels` are
@@ -204,7 +207,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // can use (peers that have not seen a Buffer map it at the first call); and the old communicator,
   // if it has not failed. The new one has the old one's Options, with the timeout that is set now.
   // Not kept: plans, channels and memory for messages (made again by the first call of each shape),
-  // setStream() and whileWaiting(). Messages of one communicator never reach another one, because
+  // and setStream(). Messages of one communicator never reach another one, because
   // channels and calls carry its number.
 
   /// Ends every pending and later call of every rank of this communicator with Error(aborted),
@@ -438,13 +441,6 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Errors: as for recv(); Error(unsupported) with Options::device.
   bool arrived(int peer);
 
-  /// Sets a function that threads call while they wait in a call of this communicator, for programs
-  /// that have a progress engine of their own. It is called repeatedly, in place of sleeping, once
-  /// a wait has lasted about 50 us; Rondo's own threads never call it. It must return soon, and
-  /// must not throw. It may itself wait for calls and futures, also of this communicator; it is not
-  /// called again on that thread meanwhile. Do not set it while a call is in flight.
-  void whileWaiting(std::function<void()> poll);
-
   /// Whether a trace of this rank is written (Options::trace_folder).
   bool tracing() const;
   /// Adds a span to this rank's trace, on the same time base as the calls. Without a trace it does
@@ -470,52 +466,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   std::string transportTo(int peer) const;
 
  private:
-  friend class Group;
+  friend struct detail::Shims;
   explicit Communicator(std::shared_ptr<comm::CommunicatorImpl> impl);
   std::shared_ptr<comm::CommunicatorImpl> impl_;
-};
-
-/// A transport: one way to move bytes between two ranks.
-struct TransportInfo {
-  std::string name;
-  std::string summary;    ///< one line
-  bool between_processes; ///< false: only between ranks that are threads of one process
-  bool between_devices;   ///< for communicators with Options::device, and for no others
-  std::string missing;    ///< why this build does not have it; empty if it does
-};
-
-/// Returns all transports that Options::transports may name, also those that this build does not
-/// have. Of each kind (between hosts, between devices) the fastest is first.
-RONDO_API std::vector<TransportInfo> transports();
-
-/// Collects calls and starts them together. While a Group exists, calls of this thread are only
-/// recorded: blocking calls return at once (their outputs are not ready), and Async calls return a
-/// Work that is done when the whole group is done. end() starts all recorded calls, one
-/// communicator after the other, and waits. Groups nest; only the outermost one starts the calls.
-class RONDO_API Group {
- public:
-  Group();
-  /// Does what end() does if the group is still open, but logs errors. Call end() to have
-  /// them thrown.
-  ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
-
-  /// Starts the calls and waits for them. Throws the first error among them.
-  void end();
-  /// Does what end() does, without waiting.
-  Work start();
-  /// Closes the group and makes none of its calls: their Works are done, with Error(aborted). A
-  /// group inside another group leaves its calls to the outer one.
-  void drop();
-  /// Returns how long the calls of this thread's open groups will take, by the link speeds that
-  /// `rondo plan` assumes. Calls of one communicator count as running one after the other,
-  /// different communicators as running at the same time.
-  std::chrono::nanoseconds predict() const;
-
- private:
-  Work leave(bool attended);
-  bool open_ = true;
 };
 
 } // namespace rondo

@@ -67,13 +67,6 @@ class RONDO_API Rendezvous {
   /// Communicator::create().
   static Rendezvous environment();
 
-  /// Tells the other ranks that this rank will not join: their Communicator::create() throws this
-  /// Error, whether they wait already or call it later. If `why` has no culprit, this rank is it.
-  /// Waits for the rendezvous, at most for Options::init_timeout. Communicators that this
-  /// Rendezvous has made before go on; it cannot make another one. Throws Error(init_failed) if the
-  /// rendezvous cannot be reached. If it is lost after that, the others wait until their deadline.
-  void decline(const Error& why, const Options& options) const;
-
   /// Returns what environment() would find. Throws Error(invalid_argument) if the launcher's
   /// variables make no sense.
   static LaunchInfo detectLauncher();

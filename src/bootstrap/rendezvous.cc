@@ -176,12 +176,6 @@ Rendezvous Rendezvous::environment() {
   return meet;
 }
 
-void Rendezvous::decline(const Error& why, const Options& options) const {
-  options.validate();
-  bootstrap::Session::decline(
-      *this, {why.code(), why.what(), why.culprit() < 0 ? rank_ : why.culprit()}, options);
-}
-
 LaunchInfo Rendezvous::detectLauncher() {
   return bootstrap::detectLauncher(bootstrap::processEnvironment());
 }

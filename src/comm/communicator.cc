@@ -10,7 +10,6 @@
 #include "bootstrap/session.h"
 #include "comm/communicator_impl.h"
 #include "comm/region.h"
-#include "transports/registry.h"
 
 namespace rondo {
 
@@ -164,30 +163,19 @@ Buffer Communicator::registerBuffer(void* data, std::size_t bytes) {
   return impl_->keep(comm::Region::adopt(data, bytes));
 }
 
-void Communicator::whileWaiting(std::function<void()> poll) {
-  impl_->progressLoop().whileWaiting(std::move(poll));
-}
-
 bool Communicator::tracing() const { return impl_->tracing(); }
 void Communicator::trace(const TraceSpan& span) { impl_->trace(span); }
 
 std::string Communicator::algorithmFor(Collective collective, std::size_t count,
                                        DataType type) const {
-  return impl_->algorithmFor(collective, count, type);
+  return impl_->planner().algorithmFor(collective, count, type);
 }
-Explanation Communicator::explain(const CollectiveCall& call) const { return impl_->explain(call); }
+Explanation Communicator::explain(const CollectiveCall& call) const {
+  return impl_->planner().explain(call);
+}
 MemoryUse Communicator::memory() const { return impl_->memory(); }
 const Place& Communicator::placeOf(int rank) const { return impl_->placeOf(rank); }
 std::string Communicator::transportTo(int peer) const { return impl_->transportTo(peer); }
-
-std::vector<TransportInfo> transports() {
-  std::vector<TransportInfo> all;
-  for (const bool devices : {false, true})
-    for (const transport::Kind& kind : devices ? transport::deviceKinds() : transport::kinds())
-      all.push_back({std::string(kind.name), std::string(kind.summary), kind.between_processes,
-                     devices, kind.missing ? kind.missing() : ""});
-  return all;
-}
 
 // Each collective in its blocking and its asynchronous form.
 

@@ -11,37 +11,19 @@
 #include "base/log.h"
 #include "comm/clocks.h"
 #include "comm/grow.h"
-#include "comm/message_plan.h"
 #include "comm/pending_group.h"
 #include "comm/record.h"
 #include "comm/region.h"
 #include "device/annotate.h"
-#include "device/window.h"
 #include "observe/callbacks.h"
 #include "observe/dump.h"
 #include "observe/trace.h"
-#include "planner/explain.h"
-#include "planner/stored.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
 
 namespace {
-
-plan::BlockTable tableOf(const Blocks& blocks) {
-  return {{blocks.counts.begin(), blocks.counts.end()},
-          {blocks.offsets.begin(), blocks.offsets.end()}};
-}
-
-plan::CallShape shapeOf(const Call& call) {
-  plan::CallShape shape{call.count, call.type, call.op.kind()};
-  if (call.layout) {
-    shape.input = tableOf(call.layout->input);
-    shape.output = tableOf(call.layout->output);
-  }
-  return shape;
-}
 
 int queueOf(const Call& call) {
   if (call.collective != Collective::sendrecv) return engine::Engine::kCollectives;
@@ -66,30 +48,25 @@ void endAtOnce(engine::Run& run, const Error& error) {
 
 } // namespace
 
-CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
-                                   const Options& options, planner::Policy policy,
-                                   std::unique_ptr<engine::Fabric> fabric,
-                                   std::unique_ptr<engine::Engine> engine, bool oversubscribed,
-                                   std::vector<Place> places)
-    : session_(std::move(session)),
-      options_(options),
-      policy_(std::move(policy)),
-      measures_(options.planner == "measured"),
-      places_(std::move(places)),
+CommunicatorImpl::CommunicatorImpl(Parts parts)
+    : session_(std::move(parts.session)),
+      options_(std::move(parts.options)),
+      measures_(options_.planner == "measured"),
+      places_(std::move(parts.places)),
       rank_(session_->rank()),
       size_(session_->size()),
       progress_board_(session_->progress()),
       process_(::getpid()),
-      recorder_(
-          {session_->job(), session_->communicator(), rank_, size_, transportsOf(*fabric, size_)}),
-      fabric_(std::move(fabric)),
-      plans_(rank_),
+      recorder_({session_->job(), session_->communicator(), rank_, size_,
+                 transportsOf(*parts.fabric, size_)}),
+      fabric_(std::move(parts.fabric)),
+      planner_(rank_, size_, std::move(parts.policy), options_.profile),
       calls_(rank_, size_),
-      engine_(std::move(engine)),
-      failure_(*session_, *engine_, recorder_, options.timeout, options.patient),
-      progress_loop_(*engine_, failure_, progress_board_, rank_, oversubscribed) {
+      engine_(std::move(parts.engine)),
+      failure_(*session_, *engine_, recorder_, options_.timeout, options_.patient),
+      progress_loop_(*engine_, failure_, progress_board_, rank_, parts.oversubscribed) {
   progress_board_.describe = &describe;
-  observe::dumpInto(options.dump_folder);
+  observe::dumpInto(options_.dump_folder);
   progress_board_.failed.set([this](const bootstrap::Failure& failure, bool last) {
     recorder_.fail(failure.code, failure.text, failure.culprit);
     if (last) observe::dumpFailure();
@@ -144,8 +121,7 @@ CallCache::Known& CommunicatorImpl::known(const Call& call) {
 
 CallCache::Known& CommunicatorImpl::learn(const Call& call) {
   try {
-    std::string algorithm;
-    engine::BoundPlan plan = bind(call, algorithm);
+    auto [plan, algorithm] = planner_.bind(call, *engine_);
     CallCache::Known& known = calls_.add(call, std::move(plan));
     known.recorded = recordOf(call, known, recorder_.algorithm(algorithm), size_);
     return known;
@@ -156,40 +132,6 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
     failure_.failLocally(title(call), error.what());
   }
   failure_.rethrow();
-}
-
-plan::Spec CommunicatorImpl::specOf(const Call& call) const {
-  const auto kind = device::programKind(call.type, call.op.kind(), true);
-  return {.collective = call.collective,
-          .ranks = size_,
-          .root = hasRoot(call.collective) ? call.root : 0,
-          .layout = policy_.layout,
-          .multicast = policy_.multicast &&
-                       (!reduces(call.collective) || device::switchReduces(kind.type, kind.op))};
-}
-
-planner::Decision CommunicatorImpl::decide(const plan::Spec& spec, std::size_t bytes,
-                                           plan::PlanCache& plans) const {
-  const auto measured = trials_.of(spec.collective, bytes);
-  if (!measured.empty()) return {measured.front().choice, planner::Decision::By::measurement};
-  return planner::decision(spec, bytes, policy_, plans);
-}
-
-engine::BoundPlan CommunicatorImpl::bind(const Call& call, const plan::Choice& choice) {
-  return engine_->bind(plans_.of(*choice.algorithm, choice.applied(specOf(call))), shapeOf(call));
-}
-
-engine::BoundPlan CommunicatorImpl::bind(const Call& call, std::string& algorithm) {
-  if (call.collective == Collective::sendrecv)
-    return engine_->bindMessage(messagePlan(call, rank_, size_), shapeOf(call), sign(call));
-  const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-  const auto [choice, by] = decide(specOf(call), bytes, plans_);
-  if (measures_ && !call.layout) trials_.settle(call);
-  algorithm = choice.text();
-  // Once per shape. The choice is the same on all ranks, so one of them tells it.
-  base::log(rank_ == 0 ? LogLevel::info : LogLevel::trace, title(call), " of ", call.count, " ",
-            name(call.type), " uses ", algorithm, " (", planner::name(by), ")");
-  return bind(call, choice);
 }
 
 /// Needs the lock. A call that cannot run throws and changes nothing. Exception: if this rank lacks
@@ -275,34 +217,27 @@ Work CommunicatorImpl::start(const Call& call) {
 
 /// Measures the candidates of the first call of its kind.
 void CommunicatorImpl::measureFirst(const Call& call) {
-  if (call.layout || call.collective == Collective::sendrecv || trials_.settled(call)) return;
-  std::vector<plan::Choice> candidates;
-  plan::Choice agree, meet;
+  Trials& trials = planner_.trials();
+  if (call.layout || call.collective == Collective::sendrecv || trials.settled(call)) return;
+  std::optional<Contest> contest;
   {
     const ProgressLoop::Lock lock(progress_loop_);
     validate(call, rank_, size_);
     failure_.throwIfEnded();
-    candidates = trials_.candidates(call, specOf(call), policy_, plans_);
-    if (candidates.size() < 2) return trials_.settle(call);
-    const auto usual = [&](Collective collective, std::size_t bytes) {
-      return planner::choose({.collective = collective, .ranks = size_, .layout = policy_.layout},
-                             bytes, policy_, plans_);
-    };
-    agree = usual(Collective::allreduce, candidates.size() * sizeof(double));
-    meet = usual(Collective::barrier, 0);
+    contest = planner_.contest(call);
   }
-  std::vector<Trials::Timed> timed =
-      measure(call, buffersOf(call, rank_, size_), candidates, agree, meet,
-              [this](const Call& one, const plan::Choice& with) { return prepared(one, with); });
-  const ProgressLoop::Lock lock(progress_loop_);
-  trials_.keep(call, std::move(timed));
+  if (!contest) return trials.settle(call);
+  trials.keep(call, measure(call, buffersOf(call, rank_, size_), *contest,
+                            [this](const Call& one, const plan::Choice& with) {
+                              return prepared(one, with);
+                            }));
 }
 
 /// Runs the call with this algorithm, whatever the planner says.
 std::function<void()> CommunicatorImpl::prepared(const Call& call, const plan::Choice& choice) {
   const ProgressLoop::Lock lock(progress_loop_);
-  auto known =
-      std::make_shared<CallCache::Known>(CallCache::make(call, bind(call, choice), rank_, size_));
+  auto known = std::make_shared<CallCache::Known>(
+      CallCache::make(call, planner_.bind(call, choice, *engine_), rank_, size_));
   known->recorded = recordOf(call, *known, recorder_.algorithm(choice.text()), size_);
   return [this, &call, known] {
     engine::Run run;
@@ -482,17 +417,6 @@ std::optional<Error> CommunicatorImpl::failure() const {
   return failure.error();
 }
 
-double CommunicatorImpl::predict(const Call& call) const {
-  const plan::Link link;
-  const double bytes = static_cast<double>(call.count * sizeOf(call.type));
-  if (call.collective == Collective::sendrecv) return link.alpha + bytes * link.beta;
-  const plan::Spec spec = specOf(call);
-  const std::size_t size = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-  plan::PlanCache plans(rank_);
-  const plan::Choice choice = decide(spec, size, plans).choice;
-  return choice.algorithm->cost(choice.applied(spec), link, bytes);
-}
-
 Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
   return Buffer(shared_from_this(), std::move(region));
 }
@@ -510,39 +434,6 @@ void CommunicatorImpl::refuseInUse(const Region& region) {
 void CommunicatorImpl::abort(const std::string& reason) {
   session_->fail(
       {ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + reason, rank_});
-}
-
-Explanation CommunicatorImpl::explain(const Call& call) const {
-  if (call.collective == Collective::sendrecv)
-    throw Error(ErrorCode::invalid_argument, "explain: a Send or Recv has no algorithm");
-  plan::Spec spec = specOf(call);
-  if (spec.root < 0 || spec.root >= size_)
-    throw Error(ErrorCode::invalid_argument,
-                "explain: root " + std::to_string(spec.root) + " is not a rank");
-  const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-  plan::PlanCache plans(rank_);
-  const planner::Decision decided = decide(spec, bytes, plans);
-  if (call.layout || policy_.devices) {
-    return planner::unexplained(decided.choice, decided.by,
-                                policy_.devices ? "Times on devices are not predicted."
-                                                : "Times of blocks of different sizes are not "
-                                                  "predicted.");
-  }
-  const planner::SiteNetwork site(policy_.site, planner::usedProfile(options_.profile));
-  Explanation made = planner::explain(
-      spec, {.bytes = static_cast<double>(bytes), .type = call.type}, decided, site.network());
-  for (const Trials::Timed& timed : trials_.of(call.collective, bytes))
-    for (Explanation::Candidate& one : made.candidates)
-      if (one.algorithm == timed.choice.text()) one.measured = timed.seconds;
-  return made;
-}
-
-std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t count,
-                                           DataType type) const {
-  if (collective == Collective::sendrecv) return "sendrecv";
-  const plan::Spec spec = specOf({.collective = collective, .count = count, .type = type});
-  plan::PlanCache plans(rank_);
-  return decide(spec, count * sizeOf(type), plans).choice.text();
 }
 
 MemoryUse CommunicatorImpl::memory() {

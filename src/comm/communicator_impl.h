@@ -21,18 +21,16 @@
 #include "bootstrap/session.h"
 #include "comm/call.h"
 #include "comm/call_cache.h"
+#include "comm/call_planner.h"
 #include "comm/control_turns.h"
 #include "comm/failure_state.h"
 #include "comm/progress_loop.h"
-#include "comm/trials.h"
 #include "comm/work_state.h"
 #include "engine/engine.h"
 #include "engine/fabric.h"
 #include "observe/recorder.h"
-#include "plan/plan_cache.h"
 #include "planner/choose.h"
 #include "rondo/buffer.h"
-#include "rondo/explanation.h"
 #include "rondo/options.h"
 #include "rondo/place.h"
 #include "rondo/stream.h"
@@ -57,10 +55,17 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   static std::shared_ptr<CommunicatorImpl> open(std::unique_ptr<bootstrap::Session> session,
                                                 const Options& options,
                                                 std::shared_ptr<observe::Trace> trace = {});
-  CommunicatorImpl(std::unique_ptr<bootstrap::Session> session, const Options& options,
-                   planner::Policy policy, std::unique_ptr<engine::Fabric> fabric,
-                   std::unique_ptr<engine::Engine> engine, bool oversubscribed,
-                   std::vector<Place> places);
+  /// What open() has made.
+  struct Parts {
+    std::unique_ptr<bootstrap::Session> session;
+    Options options;
+    planner::Policy policy;
+    std::unique_ptr<engine::Fabric> fabric;
+    std::unique_ptr<engine::Engine> engine; ///< uses the fabric
+    bool oversubscribed = false;            ///< the ranks of this machine share processors
+    std::vector<Place> places;              ///< of all ranks
+  };
+  explicit CommunicatorImpl(Parts parts);
   ~CommunicatorImpl();
   /// Deleter of the shared_ptr. The last owner may be a call that the helper thread completes.
   static void release(CommunicatorImpl* impl);
@@ -100,15 +105,12 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void setStream(Stream stream);
   /// The stream of the next call. Any thread.
   Stream stream() const { return Stream(stream_.load(std::memory_order_relaxed)); }
-  /// Predicted duration of the call in seconds, for assumed links.
-  double predict(const Call& call) const;
   /// Throws Error(unsupported) if buffers are on a device, where `function` is not available.
   void requireHostBuffers(const char* function) const { engine_->requireHostBuffers(function); }
   Buffer keep(std::unique_ptr<Region> region);
   /// Throws Error(invalid_argument) if a call in flight uses the memory.
   void refuseInUse(const Region& region);
-  Explanation explain(const Call& call) const;
-  std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
+  const CallPlanner& planner() const { return planner_; }
   MemoryUse memory();
   const Place& placeOf(int rank) const;
   std::string transportTo(int peer) const;
@@ -125,25 +127,18 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  private:
   CallCache::Known& known(const Call& call);
   CallCache::Known& learn(const Call& call);
-  plan::Spec specOf(const Call& call) const;
-  planner::Decision decide(const plan::Spec& spec, std::size_t bytes, plan::PlanCache& plans) const;
-  engine::BoundPlan bind(const Call& call, std::string& algorithm);
-  engine::BoundPlan bind(const Call& call, const plan::Choice& choice);
   void submit(const Call& call, engine::Run& run);
   void submit(const Call& call, CallCache::Known& shape, engine::Run& run);
   void finish(engine::Run& run);
   void measureFirst(const Call& call);
   std::function<void()> prepared(const Call& call, const plan::Choice& choice);
-  static std::shared_ptr<CommunicatorImpl> make(std::unique_ptr<bootstrap::Session> session,
-                                                const Options& given);
   void listen(std::shared_ptr<observe::Trace> trace);
   template <class Body>
   auto inTurn(std::uint64_t turn, const Body& body);
   void startOnStreams(std::span<const std::shared_ptr<WorkState>> group);
 
   const std::unique_ptr<bootstrap::Session> session_;
-  Options options_; ///< the mutex guards changes of the timeout
-  const planner::Policy policy_;
+  Options options_;                 ///< the mutex guards changes of the timeout
   const bool measures_;             ///< Options::planner is "measured"
   const std::vector<Place> places_; ///< of all ranks
   const int rank_, size_;
@@ -157,9 +152,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   // Guarded by the progress loop's mutex, except the engine's thread-safe functions.
   std::unique_ptr<engine::Fabric> fabric_;
-  plan::PlanCache plans_;
+  CallPlanner planner_;
   CallCache calls_;
-  Trials trials_;
   // Declared after plans and channels, so that launches end before these are destroyed.
   const std::unique_ptr<engine::Engine> engine_;
   std::uint64_t sequence_ = 0;                          ///< collectives entered

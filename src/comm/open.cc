@@ -1,10 +1,13 @@
 // Opens a communicator: the ranks agree on everything that they need before the first call.
+//
+// Phases, each with the results of those before: agree on settings; open devices and transports;
+// exchange places and addresses; connect; decide how calls are planned; make the engine.
 #include <algorithm>
 #include <atomic>
 
-#include "base/codec.h"
 #include "base/log.h"
-#include "comm/binding.h"
+#include "comm/agree.h"
+#include "comm/bind_rank.h"
 #include "comm/communicator_impl.h"
 #include "comm/decisions.h"
 #include "comm/devices.h"
@@ -19,100 +22,6 @@
 namespace rondo::comm {
 
 namespace {
-
-constexpr std::size_t kMaxText = 4096;
-
-/// Largest message if no transport limits it: a single rank has none.
-constexpr std::size_t kSelfSlotBytes = 256 << 10;
-
-/// What each rank sends to all others.
-struct RankInfo {
-  Place place;
-  std::size_t slot_bytes = 0;
-  Addresses addresses;
-
-  std::vector<std::byte> encode() const {
-    base::Writer out;
-    topology::write(out, place);
-    out.u64(slot_bytes);
-    out.u32(static_cast<std::uint32_t>(addresses.size()));
-    for (const auto& [kind, address] : addresses) {
-      out.text(kind);
-      out.blob(address);
-    }
-    return out.take();
-  }
-
-  static RankInfo decode(std::span<const std::byte> bytes) {
-    base::Reader in(bytes, "a rank's address info");
-    RankInfo info;
-    info.place = topology::readPlace(in);
-    info.slot_bytes = in.u64();
-    for (std::uint32_t left = in.u32(); left > 0; --left) {
-      std::string kind = in.text(64);
-      const auto address = in.blob(transport::kMostAddressBytes);
-      info.addresses.emplace_back(std::move(kind),
-                                  transport::Address(address.begin(), address.end()));
-    }
-    in.finish();
-    return info;
-  }
-};
-
-struct Agreed {
-  Options options;                ///< rank 0's values for the settings that must be equal
-  std::vector<int> devices;       ///< of every rank
-  std::vector<std::string> nodes; ///< of every rank
-  std::vector<Unbound> unbound;   ///< of every rank
-};
-
-Agreed agree(bootstrap::Session& session, Options options) {
-  base::Writer out;
-  out.u64(options.channel_bytes);
-  out.text(options.algorithm);
-  out.text(options.planner);
-  out.u8(options.deterministic);
-  out.u8(options.checksum);
-  out.i32(options.channel_depth);
-  out.i32(options.device);
-  out.text(options.trace_folder);
-  out.text(topology::nodeName(options.node));
-  Unbound::own().write(out);
-  const auto blobs = session.allGather(out.bytes(), options.init_timeout);
-  Agreed agreed;
-  for (std::size_t r = 0; r < blobs.size(); ++r) {
-    base::Reader in(blobs[r], "a rank's settings");
-    Options theirs;
-    theirs.channel_bytes = in.u64();
-    theirs.algorithm = in.text(kMaxText);
-    theirs.planner = in.text(kMaxText);
-    theirs.deterministic = in.u8() != 0;
-    theirs.checksum = in.u8() != 0;
-    theirs.channel_depth = in.i32();
-    agreed.devices.push_back(in.i32());
-    theirs.trace_folder = in.text(kMaxText);
-    agreed.nodes.push_back(in.text(Options::kLongestNode));
-    agreed.unbound.push_back(Unbound::read(in));
-    in.finish();
-    if (r > 0) continue;
-    options.algorithm = theirs.algorithm;
-    options.planner = theirs.planner;
-    options.deterministic = theirs.deterministic;
-    options.checksum = theirs.checksum;
-    options.channel_bytes = theirs.channel_bytes;
-    options.channel_depth = theirs.channel_depth;
-    options.trace_folder = theirs.trace_folder;
-  }
-  // A slot must hold one element per rank, otherwise the smallest tile does not fit in a message.
-  if (options.channel_bytes > 0) {
-    const auto depth =
-        static_cast<std::size_t>(options.channel_depth > 0 ? options.channel_depth : 8);
-    options.channel_bytes = std::max(options.channel_bytes,
-                                     depth * (8 * static_cast<std::size_t>(session.size()) + 64));
-  }
-  agreed.options = std::move(options);
-  return agreed;
-}
 
 /// Groups ranks by node. If all packages are known and some node has ranks on several, adds a
 /// second level by package. No levels if all ranks form one group.
@@ -177,26 +86,95 @@ std::shared_ptr<Shared> sharedOf(const bootstrap::Session& session, const std::s
                                              [] { return std::make_shared<Shared>(); });
 }
 
-std::vector<engine::Fabric::Peer> connectPeers(const Transports& transports,
-                                               const std::vector<RankInfo>& infos, int own,
-                                               const Links& links) {
+/// How this rank can reach the others.
+struct Reach {
+  Devices devices;
+  Links links;
+  Transports transports;
+};
+
+/// Collective. Opens this rank's device and its transports, and proves the links between devices.
+Reach openTransports(bootstrap::Session& session, const Agreed& agreed) {
+  Reach reach;
+  reach.devices = meetDevices(session, agreed.options, agreed.devices);
+  reach.links = knownLinks(agreed.nodes, session.rank());
+  if (reach.devices.own) proveLinks(session, agreed.options, reach.devices.context(), reach.links);
+  if (reach.links.carriers) reach.devices.channel.limitToCarriers(reach.devices.size.slot_bytes);
+  reach.transports = makeTransports(session, agreed.options, reach.devices.context(), reach.links);
+  return reach;
+}
+
+/// The transport to each rank.
+std::vector<engine::Fabric::Peer> peersOf(const Reach& reach, const std::vector<RankInfo>& infos,
+                                          int own) {
   std::vector<engine::Fabric::Peer> peers(infos.size());
   for (std::size_t r = 0; r < infos.size(); ++r) {
     if (static_cast<int>(r) == own) continue;
-    peers[r] = connectPeer(transports, infos[r].addresses, static_cast<int>(r), links);
+    peers[r] = connectPeer(reach.transports, infos[r].addresses, static_cast<int>(r), reach.links);
     base::log(LogLevel::info, "rank ", r, " is reached by ", peers[r].transport->name());
   }
   return peers;
 }
 
-std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabric& fabric,
-                                           const bootstrap::Session& session,
-                                           const Options& options, bool oversubscribed) {
+/// What an engine runs on.
+struct Connected {
+  Devices devices;
+  std::unique_ptr<engine::Fabric> fabric;
+};
+
+/// Collective. Chooses the transport to each rank, and what follows from it on all ranks.
+Connected connect(bootstrap::Session& session, const Options& options, Reach reach,
+                  const std::vector<RankInfo>& infos) {
+  auto peers = peersOf(reach, infos, session.rank());
+  bool carriers = false, apart = false;
+  for (const auto& peer : peers) {
+    carriers |= peer.transport && !peer.transport->mapped();
+    apart |= peer.transport && !peer.transport->seesDevices();
+  }
+  carriers = anybody(session, carriers, options.init_timeout);
+  if (reach.devices.own && anybody(session, apart, options.init_timeout))
+    reach.devices.lends = false;
+  const auto least = std::min_element(
+      infos.begin(), infos.end(),
+      [](const RankInfo& a, const RankInfo& b) { return a.slot_bytes < b.slot_bytes; });
+  return {std::move(reach.devices),
+          std::make_unique<engine::Fabric>(session.rank(), session.communicator(),
+                                           std::move(reach.transports), std::move(peers),
+                                           least->slot_bytes, carriers)};
+}
+
+/// Collective. What the planner knows about the communicator, equal on all ranks but for the site.
+planner::Policy policyOf(bootstrap::Session& session, const Options& options,
+                         const Connected& connected, const std::vector<Place>& places) {
+  // Must be equal on all ranks, so one oversubscribed machine is enough.
+  const bool any_oversubscribed =
+      std::any_of(places.begin(), places.end(),
+                  [&](const Place& place) { return oversubscribed(places, place); });
+  const bool devices = connected.devices.own != nullptr; // on devices no rank takes turns
+  const engine::Fabric& fabric = *connected.fabric;
+  const Place& own = places[static_cast<std::size_t>(session.rank())];
+  planner::Policy policy{.algorithms = options.algorithm,
+                         .deterministic = options.deterministic,
+                         .oversubscribed = any_oversubscribed && !devices,
+                         .carriers = fabric.carriers(),
+                         .devices = devices,
+                         .layout = layoutOf(places),
+                         .multicast = connected.devices.switched(),
+                         .site = siteOf(fabric, places, session.rank(), processorsOf(places, own),
+                                        fabric.messageBytes())};
+  policy.table = agreeOnTable(session, options, policy);
+  return policy;
+}
+
+std::unique_ptr<engine::Engine> makeEngine(const bootstrap::Session& session,
+                                           const Options& options, const Connected& connected,
+                                           bool oversubscribed) {
+  const auto& [devices, fabric] = connected;
   if (!devices.own)
     return std::make_unique<engine::HostEngine>(
-        fabric, engine::HostEngine::Settings{options.threads, oversubscribed, options.checksum});
+        *fabric, engine::HostEngine::Settings{options.threads, oversubscribed, options.checksum});
   return std::make_unique<engine::DeviceEngine>(
-      devices.own, fabric,
+      devices.own, *fabric,
       engine::DeviceEngine::Settings{
           session.rank(), session.size(), devices.channel, devices.residency, options.timeout,
           &session.failedWord(), devices.neighbour, devices.lends,
@@ -205,74 +183,38 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
           devices.window});
 }
 
+/// Collective: all phases of opening a communicator.
+CommunicatorImpl::Parts assemble(std::unique_ptr<bootstrap::Session> session,
+                                 const Options& given) {
+  const base::LogRank in_log(session->rank());
+  Agreed agreed = agree(*session, given);
+  bindRank(agreed.options.bind, agreed.unbound, session->rank());
+  checkAlgorithms(agreed.options.algorithm);
+
+  Reach reach = openTransports(*session, agreed);
+  const std::vector<RankInfo> infos = exchangeInfo(*session, agreed, reach.transports);
+  Connected connected = connect(*session, agreed.options, std::move(reach), infos);
+
+  std::vector<Place> places;
+  for (const RankInfo& info : infos) places.push_back(info.place);
+  planner::Policy policy = policyOf(*session, agreed.options, connected, places);
+  const bool crowded = oversubscribed(places, places[static_cast<std::size_t>(session->rank())]);
+  auto engine = makeEngine(*session, agreed.options, connected, crowded);
+  return {std::move(session), std::move(agreed.options),
+          std::move(policy),  std::move(connected.fabric),
+          std::move(engine),  crowded,
+          std::move(places)};
+}
+
 } // namespace
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     std::unique_ptr<bootstrap::Session> session, const Options& options,
     std::shared_ptr<observe::Trace> trace) {
-  std::shared_ptr<CommunicatorImpl> impl = make(std::move(session), options);
+  std::shared_ptr<CommunicatorImpl> impl(
+      new CommunicatorImpl(assemble(std::move(session), options)), &CommunicatorImpl::release);
   impl->listen(std::move(trace));
   return impl;
-}
-
-std::shared_ptr<CommunicatorImpl> CommunicatorImpl::make(
-    std::unique_ptr<bootstrap::Session> session, const Options& given) {
-  const base::LogRank in_log(session->rank());
-  const auto [options, numbers, nodes, unbound] = agree(*session, given);
-  bindRank(options.bind, unbound, session->rank());
-  checkAlgorithms(options.algorithm);
-
-  Devices devices = meetDevices(*session, options, numbers);
-  Links links = knownLinks(nodes, session->rank());
-  if (devices.own) proveLinks(*session, options, devices.context(), links);
-  if (links.carriers) devices.channel.limitToCarriers(devices.size.slot_bytes);
-  Transports transports = makeTransports(*session, options, devices.context(), links);
-  RankInfo own;
-  own.place = topology::ownPlace(nodes[static_cast<std::size_t>(session->rank())]);
-  base::log(LogLevel::info, "runs on ", topology::text(own.place));
-  own.slot_bytes = transports.empty() ? kSelfSlotBytes : transports[0]->slotBytes();
-  for (const auto& transport : transports)
-    own.slot_bytes = std::min(own.slot_bytes, transport->slotBytes());
-  own.addresses = addressesOf(transports);
-  std::vector<RankInfo> infos;
-  for (const auto& blob : session->allGather(own.encode(), options.init_timeout))
-    infos.push_back(RankInfo::decode(blob));
-
-  std::vector<Place> places;
-  for (const RankInfo& info : infos) places.push_back(info.place);
-  std::size_t message_bytes = own.slot_bytes;
-  for (const RankInfo& info : infos) message_bytes = std::min(message_bytes, info.slot_bytes);
-  auto peers = connectPeers(transports, infos, session->rank(), links);
-  bool carriers_here = false;
-  for (const auto& peer : peers) carriers_here |= peer.transport && !peer.transport->mapped();
-  const bool carriers = anybody(*session, carriers_here, options.init_timeout);
-  const bool apart = std::any_of(peers.begin(), peers.end(), [](const auto& peer) {
-    return peer.transport && !peer.transport->seesDevices();
-  });
-  if (devices.own && anybody(*session, apart, options.init_timeout)) devices.lends = false;
-  auto fabric = std::make_unique<engine::Fabric>(session->rank(), session->communicator(),
-                                                 std::move(transports), std::move(peers),
-                                                 message_bytes, carriers);
-  // Must be equal on all ranks, so one oversubscribed machine is enough.
-  const bool any_oversubscribed =
-      std::any_of(places.begin(), places.end(),
-                  [&](const Place& place) { return oversubscribed(places, place); });
-  const bool take_turns = any_oversubscribed && !devices.own; // on devices no rank takes turns
-  planner::Policy policy{.algorithms = options.algorithm,
-                         .deterministic = options.deterministic,
-                         .oversubscribed = take_turns,
-                         .carriers = carriers,
-                         .devices = devices.own != nullptr,
-                         .layout = layoutOf(places),
-                         .multicast = devices.switched(),
-                         .site = siteOf(*fabric, places, session->rank(),
-                                        processorsOf(places, own.place), message_bytes)};
-  policy.table = agreeOnTable(*session, options, policy);
-  const bool here_oversubscribed = oversubscribed(places, own.place);
-  auto engine = makeEngine(devices, *fabric, *session, options, here_oversubscribed);
-  return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
-                               std::move(engine), here_oversubscribed, std::move(places)),
-          &CommunicatorImpl::release};
 }
 
 } // namespace rondo::comm

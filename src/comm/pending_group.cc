@@ -1,18 +1,13 @@
-// Records the calls of a Group and starts them together.
+// The calling thread's recorded calls: recording, starting, dropping.
 #include "comm/pending_group.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
-#include "base/log.h"
 #include "comm/communicator_impl.h"
-#include "rondo/communicator.h"
 
-namespace rondo {
-
-namespace comm {
+namespace rondo::comm {
 
 namespace {
 struct State {
@@ -70,45 +65,10 @@ void PendingGroup::drop() {
 double PendingGroup::predict() {
   std::map<const CommunicatorImpl*, double> seconds;
   for (const std::shared_ptr<WorkState>& call : held.calls)
-    seconds[call->communicator.get()] += call->communicator->predict(*call->call);
+    seconds[call->communicator.get()] += call->communicator->planner().predict(*call->call);
   double longest = 0;
   for (const auto& [communicator, sum] : seconds) longest = std::max(longest, sum);
   return longest;
 }
 
-} // namespace comm
-
-Group::Group() { comm::PendingGroup::enter(); }
-
-Group::~Group() {
-  if (!open_) return;
-  try {
-    end();
-  } catch (const std::exception& error) {
-    base::log(LogLevel::error, "a call of a Group failed: ", error.what());
-  }
-}
-
-void Group::end() { leave(true).wait(); }
-
-Work Group::start() { return leave(false); }
-
-void Group::drop() {
-  if (!open_) throw Error(ErrorCode::invalid_argument, "Group: drop() after the group has ended");
-  open_ = false;
-  comm::PendingGroup::drop();
-}
-
-std::chrono::nanoseconds Group::predict() const {
-  return std::chrono::nanoseconds(std::llround(comm::PendingGroup::predict() * 1e9));
-}
-
-Work Group::leave(bool attended) {
-  if (!open_)
-    throw Error(ErrorCode::invalid_argument, "Group: end() or start() after the group has ended");
-  open_ = false;
-  auto all = comm::PendingGroup::leave(attended);
-  return all ? comm::WorkState::handle(std::move(all)) : Work();
-}
-
-} // namespace rondo
+} // namespace rondo::comm

@@ -105,9 +105,8 @@ void Trials::keep(const Call& call, std::vector<Timed> timed) {
   settle(call);
 }
 
-std::vector<plan::Choice> Trials::candidates(const Call& call, const plan::Spec& spec,
-                                             const planner::Policy& policy,
-                                             plan::PlanCache& plans) const {
+std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
+                                     const planner::Policy& policy, plan::PlanCache& plans) {
   const bool decided =
       std::ranges::find(planner::kDecided, call.collective) != std::end(planner::kDecided);
   const std::size_t bytes = bytesOf(call);
@@ -129,16 +128,14 @@ std::vector<plan::Choice> Trials::candidates(const Call& call, const plan::Spec&
   return choices;
 }
 
-std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers,
-                                   const std::vector<plan::Choice>& candidates,
-                                   const plan::Choice& agree, const plan::Choice& meet,
+std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, const Contest& contest,
                                    const Trials::Prepare& prepare) {
   const KeptInput input(call, buffers);
   int together = kTogetherFirst;
   const Call barrier{.collective = Collective::barrier};
-  const auto allMeet = prepare(barrier, meet);
+  const auto allMeet = prepare(barrier, contest.meet);
   std::vector<Candidate> left;
-  for (const plan::Choice& choice : candidates) {
+  for (const plan::Choice& choice : contest.candidates) {
     left.push_back({{choice, std::numeric_limits<double>::infinity()}, prepare(call, choice)});
     left.back().run(); // connects the ranks
   }
@@ -151,7 +148,7 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers,
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - from;
       seconds.push_back(took.count() / together);
     }
-    maximum(seconds, agree, prepare);
+    maximum(seconds, contest.agree, prepare);
     for (std::size_t i = 0; i < left.size(); ++i)
       left[i].timed.seconds = std::min(left[i].timed.seconds, seconds[i]);
     const auto time = [](const Candidate& one) { return one.timed.seconds; };

@@ -39,11 +39,6 @@ class Trials {
   /// The next calls of this kind measure nothing.
   void settle(const Call& call);
 
-  /// What could serve a call of a kind that is not settled; fewer than two if there is nothing to
-  /// measure. Depends only on what is equal on all ranks.
-  std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
-                                       const planner::Policy& policy, plan::PlanCache& plans) const;
-
   /// Keeps the results, and settles the kind.
   void keep(const Call& call, std::vector<Timed> timed);
 
@@ -54,14 +49,23 @@ class Trials {
   std::map<std::pair<Collective, int>, std::vector<Timed>> measured_;
 };
 
+/// What is measured, and the algorithms that the ranks need to do so.
+struct Contest {
+  std::vector<plan::Choice> candidates;
+  plan::Choice agree; ///< for the AllReduce by which ranks compare times
+  plan::Choice meet;  ///< for the barrier before each measurement
+};
+
+/// The candidates for a call of a kind that is not settled; fewer than two if there is nothing to
+/// measure. Depends only on what is equal on all ranks.
+std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
+                                     const planner::Policy& policy, plan::PlanCache& plans);
+
 /// Collective. Runs the call with each candidate in several rounds; after each round all ranks drop
 /// the same slow ones. Returns those that it did not drop, fastest first, equal on all ranks. The
 /// contents of both buffers are as before, except that output which the call itself will write is
-/// unspecified. `agree`: the algorithm for the AllReduce by which ranks compare times, `meet`: for
-/// the barrier before each measurement.
-std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers,
-                                   const std::vector<plan::Choice>& candidates,
-                                   const plan::Choice& agree, const plan::Choice& meet,
+/// unspecified.
+std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, const Contest& contest,
                                    const Trials::Prepare& prepare);
 
 } // namespace rondo::comm

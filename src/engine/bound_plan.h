@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/fabric.h"
+#include "engine/open_loans.h"
 #include "kernels/reduce.h"
 #include "plan/plan.h"
 #include "plan/tiles.h"
@@ -52,7 +53,8 @@ struct BoundPlan {
   std::vector<End*> rings_out;    ///< the rings that it sends on; set when connected
   std::size_t reuse_bytes = 0;    ///< for each of rings_out, see SlotRing::shareReuse()
   std::size_t scratch_bytes = 0;
-  std::size_t window_bytes = 0;                  ///< of one copy
+  std::byte* scratch = nullptr; ///< the host engine's, of scratch_bytes; set by each run
+  std::size_t window_bytes = 0; ///< of one copy
   std::size_t most_inputs = 0, most_outputs = 0; ///< maxima over all steps
   /// Two ranks exchange their inputs and reduce them.
   bool exchanges = false;
@@ -73,14 +75,7 @@ struct BoundPlan {
   };
   std::vector<Cursor> cursors;
 
-  /// A lent message that its receiver may still read in this rank's memory.
-  struct OpenLoan {
-    End* end = nullptr;
-    std::uint64_t number = 0;
-    const std::byte* data = nullptr;
-    std::size_t bytes = 0;
-  };
-  std::vector<OpenLoan> loans; ///< of the run in progress
+  OpenLoans loans; ///< of the run in progress
 
   /// The step at the cursor, or null if the step has no part in the cursor's tile.
   const BoundStep* at(std::size_t lane, const Cursor& cursor) const {

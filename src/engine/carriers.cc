@@ -1,12 +1,34 @@
-// The carrier part of a step in the host engine: receiving, sending, and when output may be
-// overwritten.
-#include "engine/host_engine.h"
+// The carrier part of a step in the host engine: receiving and sending.
+#include "engine/carriers.h"
+
+#include "base/crc32c.h"
+#include "engine/message_checks.h"
+#include "engine/step_memory.h"
 
 namespace rondo::engine {
 
-/// Whether the step's carriers are ready: all messages have arrived, all senders have room, and the
-/// output may be overwritten. See attempt().
-bool HostEngine::carriersReady(Run& run, const BoundStep& step, std::size_t tile) {
+namespace {
+
+/// Whether no peer and no pending send of this run reads the memory that the step writes. Makes
+/// progress on such sends.
+bool mayOverwrite(const Run& run, const BoundStep& step, std::size_t tile) {
+  if (!step.has_output) return true;
+  if (!run.plan->loans.empty() && !reclaimOutput(run, step, tile)) return false;
+  const std::size_t element = sizeOf(run.plan->shape.type);
+  for (End* end : run.plan->carriers_out) {
+    if (end->sender->pending() == 0) continue;
+    end->sender->progress();
+    for (std::size_t s = 0; s < step.segments.size(); ++s)
+      if (end->sender->reads(addressOf(run, step.output, s, tile),
+                             step.segments[s].count * element))
+        return false;
+  }
+  return true;
+}
+
+} // namespace
+
+bool Carriers::ready(const Run& run, const BoundStep& step, std::size_t tile) {
   bool ready = true;
   bool direct = false;
   for (const BoundOperand& input : step.inputs) {
@@ -26,12 +48,12 @@ bool HostEngine::carriersReady(Run& run, const BoundStep& step, std::size_t tile
 /// Receives the next message of a carrier. It goes directly to its destination if the step only
 /// moves it and no pending send reads that destination; otherwise it goes to the staging buffer.
 /// Without staging, two ranks that swap buffers would wait for each other.
-bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t tile) {
+bool Carriers::arrive(const Run& run, const BoundStep& step, End& end, std::size_t tile) {
   if (end.arrival == End::Arrival::complete) return true;
   const transport::MessageHeader* header = end.receiver->peek();
   if (!header) return false;
   if (end.arrival == End::Arrival::none) {
-    check(run, step, end, *header);
+    requireExpected(run, step, end, *header);
     end.staged = step.inputs.size() > 1 || !step.has_output || !mayOverwrite(run, step, tile);
     if (end.staged) end.staging.reserve(step.bytes);
     end.arrival = end.staged ? End::Arrival::staged : End::Arrival::direct;
@@ -42,54 +64,53 @@ bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t t
     arriving_.push_back({end.staging.data(), step.bytes});
   } else {
     for (std::size_t s = 0; s < step.segments.size(); ++s)
-      arriving_.push_back(
-          {at(run, step.output, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
+      arriving_.push_back({addressOf(run, step.output, s, tile),
+                           step.segments[s].count * sizeOf(run.plan->shape.type)});
   }
   const std::uint32_t sent = header->checksum; // the header is gone when all has arrived
   if (!end.receiver->receive(arriving_)) return false;
-  if (checksum_) requireArrived(run, step, end, sent);
+  if (checksum_) {
+    std::uint32_t found = 0;
+    for (const transport::MutableBytes& piece : arriving_)
+      found = base::crc32c(found, piece.data, piece.size);
+    requireIntact({sent, found}, run, step, end);
+  }
   end.arrival = End::Arrival::complete;
   return true;
 }
 
-/// Whether no peer and no pending send of this run reads the memory that the step writes. Makes
-/// progress on such sends.
-bool HostEngine::mayOverwrite(Run& run, const BoundStep& step, std::size_t tile) {
-  if (!step.has_output) return true;
-  if (!run.plan->loans.empty() && !reclaim(run, step, tile)) return false;
-  const std::size_t element = sizeOf(run.plan->shape.type);
-  for (End* end : run.plan->carriers_out) {
-    if (end->sender->pending() == 0) continue;
-    end->sender->progress();
-    for (std::size_t s = 0; s < step.segments.size(); ++s)
-      if (end->sender->reads(at(run, step.output, s, tile), step.segments[s].count * element))
-        return false;
-  }
-  return true;
-}
-
-std::byte* HostEngine::stagingOf(End& end) const {
+std::byte* Carriers::staging(End& end) const {
   const std::size_t slot = fabric_.messageBytes();
   end.staging.reserve(slot * static_cast<std::size_t>(end.port->depth));
   return static_cast<std::byte*>(end.staging.data()) + end.next_staging * slot;
 }
 
-void HostEngine::sendCarriers(Run& run, const BoundStep& step, std::size_t tile,
-                              std::uint32_t checksum) {
+void Carriers::send(const Run& run, const BoundStep& step, std::size_t tile,
+                    std::uint32_t checksum) {
   const plan::PieceOffsets* source = sourceOf(run, step);
   for (End* end : step.sends) {
     if (end->mapped()) continue;
     pieces_.clear();
     if (!source) {
-      pieces_.push_back({stagingOf(*end), step.bytes});
+      pieces_.push_back({staging(*end), step.bytes});
       if (++end->next_staging == static_cast<std::size_t>(end->port->depth)) end->next_staging = 0;
     } else {
       for (std::size_t s = 0; s < step.segments.size(); ++s)
-        pieces_.push_back(
-            {at(run, *source, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
+        pieces_.push_back({addressOf(run, *source, s, tile),
+                           step.segments[s].count * sizeOf(run.plan->shape.type)});
     }
     end->sender->start({run.signature, step.bytes, checksum}, pieces_);
   }
+}
+
+bool Carriers::flush(const BoundPlan& plan) {
+  bool flushed = true;
+  for (End* end : plan.carriers_out) {
+    if (end->sender->pending() == 0) continue;
+    moved_ |= end->sender->progress();
+    flushed &= end->sender->pending() == 0;
+  }
+  return flushed;
 }
 
 } // namespace rondo::engine

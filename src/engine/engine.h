@@ -55,8 +55,7 @@ struct Run {
   friend class HostEngine;
   Run* next_ = nullptr;
   bool started_ = false;
-  std::uint32_t loan_looks_ = 0; ///< polls at the end of the run for loans that are not returned
-  std::uint32_t moves_ = 0;      ///< counts moves; standing() compares it with seen_moves_
+  std::uint32_t moves_ = 0; ///< counts moves; standing() compares it with seen_moves_
   std::uint32_t seen_moves_ = 0;
   base::Clock::time_point seen_at_{};
 };

@@ -100,7 +100,7 @@ std::vector<Standing> HostEngine::standing(base::Clock::time_point now,
 void HostEngine::failAll(const Error& error) {
   for (Queue* queue : active_)
     while (queue->head) {
-      endLoans(*queue->head);
+      queue->head->plan->loans.withdraw();
       complete(*queue, &error);
     }
   active_.clear();
@@ -117,11 +117,11 @@ bool HostEngine::advance(Run& run) {
     complete &= plan.cursors[lane].tile == plan.tiles;
   }
   if (!plan.carriers_out.empty()) {
-    moved_ = false;
-    complete &= flush(run);
-    moved |= moved_;
+    steps_.carriers().rest();
+    complete &= steps_.carriers().flush(plan);
+    moved |= steps_.carriers().moved();
   }
-  if (!complete || (!plan.loans.empty() && !settleLoans(run))) return moved;
+  if (!complete || (!plan.loans.empty() && !plan.loans.settle())) return moved;
   finish(run);
   --plan.users;
   run.plan = nullptr;
@@ -138,24 +138,7 @@ bool HostEngine::connect(BoundPlan& plan) {
     if (end->ring && end->sends) plan.rings_out.push_back(end);
   }
   if (!plan.rings_out.empty()) plan.reuse_bytes = transport::kReuseBytes / plan.rings_out.size();
-  for (auto* lanes : {&plan.full, &plan.last})
-    for (BoundLane& lane : *lanes)
-      for (BoundStep& step : lane) {
-        // If the plan uses carriers, every write must first check for pending sends.
-        step.carries = step.has_output && !plan.carriers_out.empty();
-        const End* const only = step.inputs.size() == 1 ? step.inputs[0].wire : nullptr;
-        step.carriers_only_move = step.inputs.size() == 1 &&
-                                  (only ? step.has_output && !only->mapped() : !step.has_output);
-        for (const End* end : step.sends) {
-          step.carries |= !end->mapped();
-          step.carriers_only_move &= !end->mapped();
-        }
-        for (const BoundOperand& input : step.inputs)
-          step.carries |= input.wire && !input.wire->mapped();
-        step.small_copy = !checksum_ && !step.carries &&
-                          step.bytes <= transport::SlotRing::kInlineBytes && step.bytes > 0 &&
-                          step.segments.size() == 1 && step.inputs.size() == 1;
-      }
+  steps_.classify(plan);
   plan.connected = true;
   return true;
 }
@@ -165,9 +148,7 @@ bool HostEngine::start(Run& run) {
   BoundPlan& plan = *run.plan;
   if (!plan.connected && !connect(plan)) return false;
   for (End* end : plan.rings_out) end->ring->shareReuse(plan.reuse_bytes);
-  if (plan.scratch_bytes > 0) scratch_.reserve(plan.scratch_bytes);
-  if (ins_.size() < plan.most_inputs) ins_.resize(plan.most_inputs);
-  if (outs_.size() < plan.most_outputs) outs_.resize(plan.most_outputs);
+  steps_.makeRoom(plan);
   for (std::size_t lane = 0; lane < plan.cursors.size(); ++lane)
     plan.cursors[lane] = {plan.last[lane].empty() ? plan.tiles : 0, 0};
   run.started_ = true;
@@ -189,8 +170,8 @@ bool HostEngine::advanceLane(Run& run, std::size_t lane) {
         if (other.tile < cursor.tile || (other.tile == cursor.tile && other.step <= before.step))
           return moved;
       }
-      moved_ = false;
-      if (!attempt(run, *step, cursor.tile)) return moved | moved_;
+      steps_.carriers().rest();
+      if (!steps_.attempt(run, *step, cursor.tile)) return moved | steps_.carriers().moved();
       moved = true;
     }
     if (++cursor.step == steps) {
@@ -199,17 +180,6 @@ bool HostEngine::advanceLane(Run& run, std::size_t lane) {
     }
   }
   return moved;
-}
-
-/// Whether no carrier reads the caller's memory any more.
-bool HostEngine::flush(Run& run) {
-  bool flushed = true;
-  for (End* end : run.plan->carriers_out) {
-    if (end->sender->pending() == 0) continue;
-    moved_ |= end->sender->progress();
-    flushed &= end->sender->pending() == 0;
-  }
-  return flushed;
 }
 
 void HostEngine::finish(Run& run) {
@@ -249,10 +219,8 @@ Position HostEngine::position(const Run& run) {
   for (const End* end : run.plan->carriers_out)
     if (end->sender->pending() > 0)
       return {end->peer, "waiting until rank " + std::to_string(end->peer) + " receives"};
-  for (const BoundPlan::OpenLoan& loan : run.plan->loans)
-    if (!loan.end->ring->returned(loan.number))
-      return {loan.end->peer,
-              "waiting until rank " + std::to_string(loan.end->peer) + " has read its message"};
+  if (const End* end = run.plan->loans.unreturned())
+    return {end->peer, "waiting until rank " + std::to_string(end->peer) + " has read its message"};
   return {};
 }
 

@@ -1,4 +1,5 @@
-// Implements the cases of session_cases.h, on grids of ranks.
+// Implements the cases of session_cases.h, on grids of ranks. Longer than 500 lines, because it is
+// one list of independent cases that share their helpers.
 #include "session_cases.h"
 
 #include <set>

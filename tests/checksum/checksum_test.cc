@@ -90,6 +90,18 @@ std::optional<Error> receive(Communicator& comm, Bytes& into) {
   return std::nullopt;
 }
 
+/// Sends from rank 0 to rank 1, and flips a bit that arrives `offset` bytes after the first byte of
+/// `sent`. Returns the error of rank 1.
+std::optional<Error> sendDamaged(std::vector<Communicator>& ranks, const Bytes& sent,
+                                 std::ptrdiff_t offset, Bytes& got) {
+  got.resize(sent.size());
+  damage.mark.assign(sent.begin(), sent.begin() + 16);
+  damage.offset = offset;
+  damage.armed = true;
+  const Work work = ranks[0].sendAsync(sent.data(), sent.size(), DataType::uint8, 1);
+  return receive(ranks[1], got);
+}
+
 /// Requires that rank 1 blames rank 0 for a damaged message, and that rank 0 hears of it.
 void requireBlame(std::vector<Communicator>& ranks, const std::optional<Error>& error,
                   const std::string& piece) {
@@ -116,13 +128,9 @@ TEST_CASE("checksum: a bit that a TCP connection flips is found") {
       options.tcp_sockets = sockets;
       auto ranks = Communicator::createAll(2, options);
       const Bytes sent = randomBytes(1000);
-      Bytes got(sent.size());
-      damage.mark.assign(sent.begin(), sent.begin() + 16);
-      damage.offset = offset;
-      damage.armed = true;
+      Bytes got;
       INFO(sockets << " sockets, byte " << offset);
-      const Work work = ranks[0].sendAsync(sent.data(), sent.size(), DataType::uint8, 1);
-      const std::optional<Error> error = receive(ranks[1], got);
+      const std::optional<Error> error = sendDamaged(ranks, sent, offset, got);
       CHECK(!damage.armed);
       requireBlame(ranks, error, offset < 0 ? "header" : "step");
     }
@@ -132,12 +140,8 @@ TEST_CASE("checksum: a bit that a TCP connection flips is found") {
 TEST_CASE("checksum: without it, a flipped bit arrives") {
   auto ranks = Communicator::createAll(2, settings("tcp", false));
   const Bytes sent = randomBytes(1000);
-  Bytes got(sent.size());
-  damage.mark.assign(sent.begin(), sent.begin() + 16);
-  damage.offset = 500;
-  damage.armed = true;
-  const Work work = ranks[0].sendAsync(sent.data(), sent.size(), DataType::uint8, 1);
-  CHECK(!receive(ranks[1], got));
+  Bytes got;
+  CHECK(!sendDamaged(ranks, sent, 500, got));
   CHECK(got != sent);
 }
 
@@ -197,12 +201,8 @@ TEST_CASE("checksum: all ranks follow rank 0") {
     ranks.push_back(Communicator::create(meet.as(0), settings("tcp", first)));
     ranks.push_back(other.get());
     const Bytes sent = randomBytes(1000);
-    Bytes got(sent.size());
-    damage.mark.assign(sent.begin(), sent.begin() + 16);
-    damage.offset = 500;
-    damage.armed = true;
-    const Work work = ranks[0].sendAsync(sent.data(), sent.size(), DataType::uint8, 1);
-    CHECK(receive(ranks[1], got).has_value() == first);
+    Bytes got;
+    CHECK(sendDamaged(ranks, sent, 500, got).has_value() == first);
   }
 }
 

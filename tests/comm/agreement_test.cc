@@ -1,6 +1,7 @@
 // Tests exchange(), splits and decline(), which ranks use in addition to calls.
 #include <thread>
 
+#include "rondo/detail/shims.h"
 #include "support/caught.h"
 #include "support/ranks.h"
 #include "support/test.h"
@@ -118,7 +119,8 @@ TEST_CASE("a rank that declines ends the others' create() with its Error") {
         return says(caught([&] { one.get(); }), ErrorCode::unsupported, {"cannot come: no seat"});
       };
       auto waits = Communicator::createAsync(all.back(), plainOptions());
-      all[0].decline(Error(ErrorCode::unsupported, "cannot come: no seat"), plainOptions());
+      detail::Shims::decline(all[0], Error(ErrorCode::unsupported, "cannot come: no seat"),
+                             plainOptions());
       CHECK(expected(waits));
       for (std::size_t rank = 1; rank + 1 < all.size(); ++rank) {
         auto late = Communicator::createAsync(all[rank], plainOptions());
@@ -131,11 +133,12 @@ TEST_CASE("a rank that declines ends the others' create() with its Error") {
 TEST_CASE("the rank that declines is named; declining after the hub has ended tells no rank") {
   const auto all = recipes(3, true);
   auto waits = Communicator::createAsync(all[1], plainOptions());
-  all[2].decline(Error(ErrorCode::aborted, "went home"), plainOptions());
+  detail::Shims::decline(all[2], Error(ErrorCode::aborted, "went home"), plainOptions());
   CHECK(caught([&] { waits.get(); }).culprit == 2);
   const UniqueId none{};
   CHECK(caught([&] {
-          Rendezvous::uniqueId(none, 0, 2).decline(Error(ErrorCode::aborted, ""), plainOptions());
+          detail::Shims::decline(Rendezvous::uniqueId(none, 0, 2), Error(ErrorCode::aborted, ""),
+                                 plainOptions());
         }).code == ErrorCode::invalid_argument);
 }
 
@@ -154,7 +157,7 @@ TEST_CASE("joining or declining after the hub has ended fails by the deadline") 
   const auto begin = std::chrono::steady_clock::now();
   CHECK(caught([&] { Communicator::create(late, options); }).code == ErrorCode::init_failed);
   const Error why(ErrorCode::aborted, "went home");
-  CHECK(caught([&] { late.decline(why, options); }).code == ErrorCode::init_failed);
+  CHECK(caught([&] { detail::Shims::decline(late, why, options); }).code == ErrorCode::init_failed);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
 }
 

@@ -64,8 +64,8 @@ TEST_CASE("candidates are measured in rounds, and slow ones are dropped", "[tria
       std::this_thread::sleep_for(std::chrono::milliseconds(who == "tree" ? 20 : 1));
     };
   };
-  const auto timed = comm::measure(call, comm::buffersOf(call, 0, 2), candidates, candidates[0],
-                                   candidates[0], prepare);
+  const auto timed = comm::measure(call, comm::buffersOf(call, 0, 2),
+                                   {candidates, candidates[0], candidates[0]}, prepare);
   REQUIRE(timed.size() == 1);
   CHECK(timed[0].choice.text() == "ring");
   CHECK(runs["tree"] == runs["direct"]);

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "rondo/detail/shims.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "support/uneven_case.h"
@@ -210,7 +211,7 @@ TEST_CASE("the poll is called by the waiting thread, while it waits, and by no o
         return {};
       }
       const auto self = std::this_thread::get_id();
-      comm.whileWaiting([&calls, &foreign, self] {
+      detail::Shims::whileWaiting(comm, [&calls, &foreign, self] {
         ++calls;
         if (std::this_thread::get_id() != self) ++foreign;
       });

@@ -68,13 +68,6 @@ bool reaches(Job& job, int rank, long step) {
   });
 }
 
-std::string refusals(const Job& job) {
-  std::string text;
-  for (const auto& [rank, recovery] : job.recoveries)
-    text += "rank " + std::to_string(rank) + ":" + recovery.refused + "\n";
-  return text;
-}
-
 /// Every step from `first` to the end in order. Where a rank was lost, one step may be made again,
 /// or, if another rank has completed it, be taken over from there.
 void checkSteps(const Training& training, long first) {
@@ -101,7 +94,7 @@ double undisturbed(const Run& run) {
   const Folder folder;
   const auto job = begin(run, folder);
   job->end();
-  INFO(refusals(*job));
+  INFO(job->refusals());
   REQUIRE(job->trainings[0].accuracy > 0.9);
   return job->trainings[0].accuracy;
 }
@@ -123,7 +116,7 @@ TEST_CASE("a rank of four is killed in the middle of a training run") {
         REQUIRE(reaches(*job, 1, kSteps / 3));
         REQUIRE(::kill(job->pids[victim], SIGKILL) == 0);
         job->end();
-        INFO(refusals(*job));
+        INFO(job->refusals());
         for (int rank = 0; rank < 4; ++rank) {
           if (rank == victim) continue;
           checkSteps(job->trainings[rank], 1);
@@ -156,7 +149,7 @@ TEST_CASE("a rank joins a training run, another is killed, and one more joins") 
       fifth->end();
       fourth->end();
       job->end();
-      INFO(refusals(*job) << refusals(*fourth) << refusals(*fifth));
+      INFO(job->refusals() << fourth->refusals() << fifth->refusals());
       for (int rank = 1; rank < 4; ++rank) {
         checkSteps(job->trainings[rank], 1);
         checkEnd(job->trainings[rank], accuracy, 5);
@@ -206,7 +199,7 @@ TEST_CASE("a killed rank is started again by the launcher and joins the run") {
   REQUIRE(job.ready());
   REQUIRE(::kill(job.pids[2], SIGKILL) == 0);
   job.end();
-  INFO(refusals(job));
+  INFO(job.refusals());
   for (const int rank : {0, 1, 3, 9}) {
     CHECK(job.trainings[rank].made == kSteps);
     CHECK(job.trainings[rank].ranks == 4);

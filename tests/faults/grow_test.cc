@@ -57,14 +57,6 @@ class GrowingJob {
   Job job;
 };
 
-std::string refusals(const Job& job) {
-  std::string text;
-  for (const auto& [rank, recovery] : job.recoveries)
-    if (!recovery.refused.empty())
-      text += "rank " + std::to_string(rank) + ":" + recovery.refused + "\n";
-  return text;
-}
-
 void strike(Job& job, int victim) { REQUIRE(::kill(job.pids[victim], SIGKILL) == 0); }
 
 /// Requires that these ranks of the old job reduce together with all of `ranks`.
@@ -79,9 +71,9 @@ void together(Job& job, unsigned long own, unsigned long ranks) {
     }
     return all;
   });
-  INFO(refusals(job));
+  INFO(job.refusals());
   REQUIRE(good);
-  REQUIRE(refusals(job).empty());
+  REQUIRE(job.refusals().empty());
 }
 
 } // namespace

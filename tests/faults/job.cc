@@ -89,6 +89,14 @@ bool Job::recovered(unsigned long ranks) {
   return true;
 }
 
+std::string Job::refusals() const {
+  std::string text;
+  for (const auto& [rank, recovery] : recoveries)
+    if (!recovery.refused.empty())
+      text += "rank " + std::to_string(rank) + ":" + recovery.refused + "\n";
+  return text;
+}
+
 void Job::end() {
   while (readLine()) {
   }

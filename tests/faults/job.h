@@ -77,6 +77,8 @@ class Job {
   bool until(const std::function<bool()>& holds);
   /// Reads until these ranks have all recovered to a communicator of just them, or one was refused.
   bool recovered(unsigned long ranks);
+  /// A line for each rank that was refused.
+  std::string refusals() const;
   /// Reads the rest, until all ranks have ended.
   void end();
 

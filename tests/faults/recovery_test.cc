@@ -28,14 +28,6 @@ std::string environment(const std::string& transport) {
   return "RONDO_TRANSPORT=" + transport + " RONDO_TIMEOUT=30 RONDO_INIT_TIMEOUT=30";
 }
 
-std::string refusals(const Job& job) {
-  std::string text;
-  for (const auto& [rank, recovery] : job.recoveries)
-    if (!recovery.refused.empty())
-      text += "rank " + std::to_string(rank) + ":" + recovery.refused + "\n";
-  return text;
-}
-
 /// Kills ranks, and requires that the others name one of them and then reduce together.
 void killAndRecover(Job& job, unsigned long& left, const std::vector<int>& victims) {
   job.endings.clear();
@@ -45,7 +37,7 @@ void killAndRecover(Job& job, unsigned long& left, const std::vector<int>& victi
     left &= ~(1ul << victim);
   }
   const bool recovered = job.recovered(left);
-  INFO(refusals(job));
+  INFO(job.refusals());
   REQUIRE(recovered);
   for (const auto& [rank, recovery] : job.recoveries) {
     if ((left >> rank & 1) == 0) continue;
@@ -132,7 +124,7 @@ TEST_CASE("a shrink that excludes only one of two dead ranks ends with the death
   REQUIRE(job.ready());
   for (const int victim : {0, 1}) REQUIRE(::kill(job.pids[victim], SIGKILL) == 0);
   job.until([&] { return job.recoveries.size() == 3; });
-  INFO(refusals(job));
+  INFO(job.refusals());
   for (const int rank : {2, 3, 4}) {
     // The number is that of the communicator that the rank shrinks, not of the one it does not get.
     const int other = 1 - job.endings[rank].culprit;
@@ -151,7 +143,7 @@ TEST_CASE("a rank that was stopped while the host was replaced is told so") {
   killAndRecover(job, left, {0});
   REQUIRE(::kill(job.pids[4], SIGCONT) == 0);
   job.until([&] { return job.recoveries.contains(4); });
-  INFO(refusals(job));
+  INFO(job.refusals());
   CHECK(job.recoveries[4].refused.find("unresponsive") != std::string::npos);
   CHECK(job.recoveries[4].refused.find("replaced the control plane's host") != std::string::npos);
 }
@@ -237,7 +229,7 @@ void cut(int ranks, int first, const std::vector<int>& killed, unsigned long goe
     return true;
   };
   const bool all = job.until(ended);
-  INFO(refusals(job));
+  INFO(job.refusals());
   CHECK(all);
   for (const auto& [rank, recovery] : job.recoveries) {
     if ((left >> rank & 1) == 0) continue;

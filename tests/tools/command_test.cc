@@ -10,6 +10,7 @@
 #include "plan/registry.h"
 #include "rondo/communicator.h"
 #include "rondo/options.h"
+#include "rondo/transports.h"
 #include "rondo/types.h"
 #include "support/paths.h"
 #include "support/ranks.h"

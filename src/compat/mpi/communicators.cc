@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "compat/mpi/errors.h"
+#include "rondo/detail/shims.h"
 #include "rondo/error.h"
 
 namespace rondo::compat {
@@ -215,7 +216,7 @@ bool open(Counterpart& at, std::optional<Communicator> part) {
     if (ready) {
       at.immediate = at.rondo->split(0, at.rank);
       if (at.size > 1)
-        for (auto* one : {&at.rondo, &at.immediate}) (*one)->whileWaiting(moveMpi);
+        for (auto* one : {&at.rondo, &at.immediate}) detail::Shims::whileWaiting(**one, moveMpi);
       at.sockets = socketsOf(at, *options);
       ready = descriptorsLeft(at);
     }

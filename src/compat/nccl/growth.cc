@@ -13,6 +13,7 @@
 
 #include "compat/nccl/creation.h"
 #include "compat/nccl/group.h"
+#include "rondo/detail/shims.h"
 
 namespace rondo::compat::nccl {
 
@@ -72,7 +73,7 @@ void decline(const ncclUniqueId& id, int rank, int ranks, const Refusal& why, Op
                                                          : ErrorCode::invalid_argument;
   try {
     options.init_timeout = std::min(options.init_timeout, std::chrono::milliseconds(3000));
-    meetingOf(id, rank, ranks).decline(Error(code, why.text), options);
+    detail::Shims::decline(meetingOf(id, rank, ranks), Error(code, why.text), options);
   } catch (const Error&) {
     // No rank can be reached there, or the id or the size is not valid.
   }

@@ -5,6 +5,8 @@
 #include <future>
 #include <thread>
 
+#include "rondo/detail/shims.h"
+
 namespace rondo::compat::python {
 
 namespace {
@@ -31,7 +33,7 @@ Rank::Rank(Communicator comm)
       rank_(comm_->rank()),
       size_(comm_->size()),
       forks_(forks()) {
-  comm_->whileWaiting(&Wait::rest);
+  detail::Shims::whileWaiting(*comm_, &Wait::rest);
   all().push_back(this);
 }
 

@@ -55,7 +55,7 @@ class Wait {
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
-  /// For Communicator::whileWaiting(): called in place of sleeping. Yields at first, sleeps once
+  /// For Shims::whileWaiting(): called in place of sleeping. Yields at first, sleeps once
   /// nothing has moved for some time, and looks for signals.
   static void rest();
 

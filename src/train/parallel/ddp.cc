@@ -28,6 +28,7 @@
 #include "train/loop/settings.h"
 #include "train/optim/norm.h"
 #include "train/parallel/bucket_lanes.h"
+#include "train/parallel/end_work.h"
 #include "train/parallel/finite.h"
 #include "train/parallel/groups.h"
 #include "train/parallel/own_arrays.h"
@@ -159,14 +160,7 @@ Ddp::Ddp(const Setup& setup)
 
 /// Pending operations still use sums_ and the statistics of the replica.
 Ddp::~Ddp() {
-  for (Work* work : {&sent_, &statistics_sent_}) {
-    try {
-      if (work->test()) continue;
-      comm_.abort("train: an exception ended a step of this rank");
-      work->waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // the result no longer matters
-    }
-  }
+  for (Work* work : {&sent_, &statistics_sent_}) endWork(*work, {&comm_}, "a step of this rank");
 }
 
 StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "train/parallel/end_work.h"
 #include "train/parallel/pipeline/replica_part.h"
 
 namespace rondo::training {
@@ -46,14 +47,7 @@ Stage::Stage(Communicator& pipe, const CutModel& model, Communicator* line)
 }
 
 Stage::~Stage() {
-  const auto leave = [this](Work& work) {
-    try {
-      if (work.test()) return;
-      pipe_.abort("train: an exception ended a step of this rank");
-      work.waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // the result no longer matters
-    }
-  };
+  const auto leave = [this](Work& work) { endWork(work, {&pipe_}, "a step of this rank"); };
   for (Message& message : outgoing_) leave(message.work);
   for (Part& part : own_)
     for (auto& [micro, flight] : part.flights) {

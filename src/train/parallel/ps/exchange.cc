@@ -1,7 +1,8 @@
 #include "train/parallel/ps/exchange.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "train/parallel/end_work.h"
 
 namespace rondo::training::servers {
 
@@ -19,13 +20,7 @@ Exchange::Exchange(Links& links, const Keys& keys, const Ends& ends, GradientCod
 /// Pending messages use memory of both ranks.
 Exchange::~Exchange() {
   const auto end = [this](Work& work) {
-    try {
-      if (work.test()) return;
-      links_.up.abort("train: an exception ended a step of this worker");
-      links_.down.abort("train: an exception ended a step of this worker");
-      work.waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // the result no longer matters
-    }
+    endWork(work, {&links_.up, &links_.down}, "a step of this worker");
   };
   for (Server& server : servers_) {
     for (Work& work : server.on_their_way) end(work);

@@ -1,7 +1,8 @@
 #include "train/parallel/ps/server.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "train/parallel/end_work.h"
 
 namespace rondo::training::servers {
 
@@ -36,13 +37,7 @@ Server::Server(Links& links, std::deque<PieceServer>& pieces, const ServerPlan& 
 /// Pending messages use the buffers.
 Server::~Server() {
   const auto end = [this](Work& work) {
-    try {
-      if (work.test()) return;
-      links_.up.abort("train: an exception ended the server of this rank");
-      links_.down.abort("train: an exception ended the server of this rank");
-      work.waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // the result no longer matters
-    }
+    endWork(work, {&links_.up, &links_.down}, "the server of this rank");
   };
   for (Client& client : clients_) {
     end(client.requested);

@@ -1,10 +1,10 @@
 #include "train/parallel/sharding/model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "rondo/error.h"
+#include "train/parallel/end_work.h"
 
 namespace rondo::training {
 
@@ -53,14 +53,8 @@ ShardedModel::~ShardedModel() {
 }
 
 void ShardedModel::settle(Work& work) noexcept {
-  try {
-    if (work.test()) return;
-    for (Communicator* one : {&shards_, replicas_})
-      if (in_step_ && one != nullptr)
-        one->abort("train: an exception ended a step of this rank's sharded model");
-    work.waitFor(std::chrono::seconds(10)); // much longer than an abort takes
-  } catch (const std::exception&) {         // the result no longer matters
-  }
+  endWork(work, {in_step_ ? &shards_ : nullptr, in_step_ ? replicas_ : nullptr},
+          "a step of this rank's sharded model");
 }
 
 // Memory ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 #include "rondo/detail/hash.h"
 #include "train/loop/settings.h"
+#include "train/parallel/end_work.h"
 #include "train/parallel/finite.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
@@ -68,14 +69,7 @@ Sharded::Sharded(const Setup& setup, const Sharding& sharding)
 
 /// Pending operations still use sums_ and the statistics of the replica.
 Sharded::~Sharded() {
-  for (Work* work : {&sent_, &statistics_sent_}) {
-    try {
-      if (work->test()) continue;
-      comm_.abort("train: an exception ended a step of this rank");
-      work->waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // the result no longer matters
-    }
-  }
+  for (Work* work : {&sent_, &statistics_sent_}) endWork(*work, {&comm_}, "a step of this rank");
 }
 
 StepResult Sharded::run(const Position& done, std::int64_t, Timeline* timeline) {

@@ -1,6 +1,6 @@
 // Decides which processors each rank's thread is bound to. Every rank computes it for itself, from
 // the same data.
-#include "comm/binding.h"
+#include "comm/bind_rank.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,0 +1,41 @@
+// Group: several calls that start together.
+#pragma once
+
+#include <chrono>
+
+#include "rondo/export.h"
+#include "rondo/work.h"
+
+namespace rondo {
+
+/// Collects calls and starts them together. While a Group exists, calls of this thread are only
+/// recorded: blocking calls return at once (their outputs are not ready), and Async calls return a
+/// Work that is done when the whole group is done. end() starts all recorded calls, one
+/// communicator after the other, and waits. Groups nest; only the outermost one starts the calls.
+class RONDO_API Group {
+ public:
+  Group();
+  /// Does what end() does if the group is still open, but logs errors. Call end() to have
+  /// them thrown.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// Starts the calls and waits for them. Throws the first error among them.
+  void end();
+  /// Does what end() does, without waiting.
+  Work start();
+  /// Closes the group and makes none of its calls: their Works are done, with Error(aborted). A
+  /// group inside another group leaves its calls to the outer one.
+  void drop();
+  /// Returns how long the calls of this thread's open groups will take, by the link speeds that
+  /// `rondo plan` assumes. Calls of one communicator count as running one after the other,
+  /// different communicators as running at the same time.
+  std::chrono::nanoseconds predict() const;
+
+ private:
+  Work leave(bool attended);
+  bool open_ = true;
+};
+
+} // namespace rondo

@@ -1,0 +1,114 @@
+// What the ranks of a communicator tell each other while it is opened.
+#include "comm/agree.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "base/codec.h"
+#include "base/log.h"
+#include "topology/place.h"
+
+namespace rondo::comm {
+
+namespace {
+
+constexpr std::size_t kMaxText = 4096;
+
+/// Largest message if no transport limits it: a single rank has none.
+constexpr std::size_t kSelfSlotBytes = 256 << 10;
+
+std::vector<std::byte> encode(const RankInfo& info) {
+  base::Writer out;
+  topology::write(out, info.place);
+  out.u64(info.slot_bytes);
+  out.u32(static_cast<std::uint32_t>(info.addresses.size()));
+  for (const auto& [kind, address] : info.addresses) {
+    out.text(kind);
+    out.blob(address);
+  }
+  return out.take();
+}
+
+RankInfo decode(std::span<const std::byte> bytes) {
+  base::Reader in(bytes, "a rank's address info");
+  RankInfo info;
+  info.place = topology::readPlace(in);
+  info.slot_bytes = in.u64();
+  for (std::uint32_t left = in.u32(); left > 0; --left) {
+    std::string kind = in.text(64);
+    const auto address = in.blob(transport::kMostAddressBytes);
+    info.addresses.emplace_back(std::move(kind),
+                                transport::Address(address.begin(), address.end()));
+  }
+  in.finish();
+  return info;
+}
+
+} // namespace
+
+Agreed agree(bootstrap::Session& session, Options options) {
+  base::Writer out;
+  out.u64(options.channel_bytes);
+  out.text(options.algorithm);
+  out.text(options.planner);
+  out.u8(options.deterministic);
+  out.u8(options.checksum);
+  out.i32(options.channel_depth);
+  out.i32(options.device);
+  out.text(options.trace_folder);
+  out.text(topology::nodeName(options.node));
+  Unbound::own().write(out);
+  const auto blobs = session.allGather(out.bytes(), options.init_timeout);
+  Agreed agreed;
+  for (std::size_t r = 0; r < blobs.size(); ++r) {
+    base::Reader in(blobs[r], "a rank's settings");
+    Options theirs;
+    theirs.channel_bytes = in.u64();
+    theirs.algorithm = in.text(kMaxText);
+    theirs.planner = in.text(kMaxText);
+    theirs.deterministic = in.u8() != 0;
+    theirs.checksum = in.u8() != 0;
+    theirs.channel_depth = in.i32();
+    agreed.devices.push_back(in.i32());
+    theirs.trace_folder = in.text(kMaxText);
+    agreed.nodes.push_back(in.text(Options::kLongestNode));
+    agreed.unbound.push_back(Unbound::read(in));
+    in.finish();
+    if (r > 0) continue;
+    options.algorithm = theirs.algorithm;
+    options.planner = theirs.planner;
+    options.deterministic = theirs.deterministic;
+    options.checksum = theirs.checksum;
+    options.channel_bytes = theirs.channel_bytes;
+    options.channel_depth = theirs.channel_depth;
+    options.trace_folder = theirs.trace_folder;
+  }
+  // A slot must hold one element per rank, otherwise the smallest tile does not fit in a message.
+  if (options.channel_bytes > 0) {
+    const auto depth =
+        static_cast<std::size_t>(options.channel_depth > 0 ? options.channel_depth : 8);
+    options.channel_bytes = std::max(options.channel_bytes,
+                                     depth * (8 * static_cast<std::size_t>(session.size()) + 64));
+  }
+  agreed.options = std::move(options);
+  return agreed;
+}
+
+std::vector<RankInfo> exchangeInfo(bootstrap::Session& session, const Agreed& agreed,
+                                   const Transports& transports) {
+  RankInfo own;
+  own.place = topology::ownPlace(agreed.nodes[static_cast<std::size_t>(session.rank())]);
+  base::log(LogLevel::info, "runs on ", topology::text(own.place));
+  own.slot_bytes = transports.empty() ? kSelfSlotBytes : transports[0]->slotBytes();
+  for (const auto& transport : transports)
+    own.slot_bytes = std::min(own.slot_bytes, transport->slotBytes());
+  own.addresses = addressesOf(transports);
+  std::vector<RankInfo> infos;
+  for (const auto& blob : session.allGather(encode(own), agreed.options.init_timeout))
+    infos.push_back(decode(blob));
+  return infos;
+}
+
+} // namespace rondo::comm

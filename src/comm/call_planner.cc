@@ -1,0 +1,122 @@
+// Plans the calls of a communicator.
+#include "comm/call_planner.h"
+
+#include "base/log.h"
+#include "comm/message_plan.h"
+#include "device/window.h"
+#include "planner/explain.h"
+#include "planner/stored.h"
+#include "rondo/error.h"
+
+namespace rondo::comm {
+
+namespace {
+
+plan::BlockTable tableOf(const Blocks& blocks) {
+  return {{blocks.counts.begin(), blocks.counts.end()},
+          {blocks.offsets.begin(), blocks.offsets.end()}};
+}
+
+plan::CallShape shapeOf(const Call& call) {
+  plan::CallShape shape{call.count, call.type, call.op.kind()};
+  if (call.layout) {
+    shape.input = tableOf(call.layout->input);
+    shape.output = tableOf(call.layout->output);
+  }
+  return shape;
+}
+
+/// The size by which an algorithm is chosen.
+std::size_t bytesOf(const Call& call) {
+  return call.layout ? planner::kUneven : call.count * sizeOf(call.type);
+}
+
+} // namespace
+
+plan::Spec CallPlanner::specOf(const Call& call) const {
+  const auto kind = device::programKind(call.type, call.op.kind(), true);
+  return {.collective = call.collective,
+          .ranks = size_,
+          .root = hasRoot(call.collective) ? call.root : 0,
+          .layout = policy_.layout,
+          .multicast = policy_.multicast &&
+                       (!reduces(call.collective) || device::switchReduces(kind.type, kind.op))};
+}
+
+planner::Decision CallPlanner::decide(const Call& call, plan::PlanCache& plans) const {
+  const auto measured = trials_.of(call.collective, bytesOf(call));
+  if (!measured.empty()) return {measured.front().choice, planner::Decision::By::measurement};
+  return planner::decision(specOf(call), bytesOf(call), policy_, plans);
+}
+
+std::optional<Contest> CallPlanner::contest(const Call& call) {
+  Contest contest{.candidates = candidates(call, specOf(call), policy_, plans_)};
+  if (contest.candidates.size() < 2) return {};
+  const auto usual = [&](Collective collective, std::size_t bytes) {
+    return planner::choose({.collective = collective, .ranks = size_, .layout = policy_.layout},
+                           bytes, policy_, plans_);
+  };
+  contest.agree = usual(Collective::allreduce, contest.candidates.size() * sizeof(double));
+  contest.meet = usual(Collective::barrier, 0);
+  return contest;
+}
+
+engine::BoundPlan CallPlanner::bind(const Call& call, const plan::Choice& choice,
+                                    engine::Engine& engine) {
+  return engine.bind(plans_.of(*choice.algorithm, choice.applied(specOf(call))), shapeOf(call));
+}
+
+CallPlanner::Bound CallPlanner::bind(const Call& call, engine::Engine& engine) {
+  if (call.collective == Collective::sendrecv)
+    return {engine.bindMessage(messagePlan(call, rank_, size_), shapeOf(call), sign(call)), {}};
+  const auto [choice, by] = decide(call, plans_);
+  if (!call.layout) trials_.settle(call);
+  std::string algorithm = choice.text();
+  // Once per shape. The choice is the same on all ranks, so one of them tells it.
+  base::log(rank_ == 0 ? LogLevel::info : LogLevel::trace, title(call), " of ", call.count, " ",
+            name(call.type), " uses ", algorithm, " (", planner::name(by), ")");
+  return {bind(call, choice, engine), std::move(algorithm)};
+}
+
+double CallPlanner::predict(const Call& call) const {
+  const plan::Link link;
+  const double bytes = static_cast<double>(call.count * sizeOf(call.type));
+  if (call.collective == Collective::sendrecv) return link.alpha + bytes * link.beta;
+  plan::PlanCache plans(rank_);
+  const plan::Choice choice = decide(call, plans).choice;
+  return choice.algorithm->cost(choice.applied(specOf(call)), link, bytes);
+}
+
+Explanation CallPlanner::explain(const Call& call) const {
+  if (call.collective == Collective::sendrecv)
+    throw Error(ErrorCode::invalid_argument, "explain: a Send or Recv has no algorithm");
+  const plan::Spec spec = specOf(call);
+  if (spec.root < 0 || spec.root >= size_)
+    throw Error(ErrorCode::invalid_argument,
+                "explain: root " + std::to_string(spec.root) + " is not a rank");
+  plan::PlanCache plans(rank_);
+  const planner::Decision decided = decide(call, plans);
+  if (call.layout || policy_.devices) {
+    return planner::unexplained(decided.choice, decided.by,
+                                policy_.devices ? "Times on devices are not predicted."
+                                                : "Times of blocks of different sizes are not "
+                                                  "predicted.");
+  }
+  const planner::SiteNetwork site(policy_.site, planner::usedProfile(profile_));
+  Explanation made =
+      planner::explain(spec, {.bytes = static_cast<double>(bytesOf(call)), .type = call.type},
+                       decided, site.network());
+  for (const Trials::Timed& timed : trials_.of(call.collective, bytesOf(call)))
+    for (Explanation::Candidate& one : made.candidates)
+      if (one.algorithm == timed.choice.text()) one.measured = timed.seconds;
+  return made;
+}
+
+std::string CallPlanner::algorithmFor(Collective collective, std::size_t count,
+                                      DataType type) const {
+  if (collective == Collective::sendrecv) return "sendrecv";
+  plan::PlanCache plans(rank_);
+  return decide({.collective = collective, .count = count, .type = type}, plans).choice.text();
+}
+
+} // namespace rondo::comm

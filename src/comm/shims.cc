@@ -1,0 +1,21 @@
+// What only libraries need that present Rondo under another interface.
+#include "rondo/detail/shims.h"
+
+#include <utility>
+
+#include "bootstrap/session.h"
+#include "comm/communicator_impl.h"
+
+namespace rondo::detail {
+
+void Shims::whileWaiting(Communicator& comm, std::function<void()> poll) {
+  comm.impl_->progressLoop().whileWaiting(std::move(poll));
+}
+
+void Shims::decline(const Rendezvous& meet, const Error& why, const Options& options) {
+  options.validate();
+  const int culprit = why.culprit() < 0 ? meet.rank() : why.culprit();
+  bootstrap::Session::decline(meet, {why.code(), why.what(), culprit}, options);
+}
+
+} // namespace rondo::detail

@@ -1,0 +1,99 @@
+// The arithmetic of a step in the host engine: combines inputs, by one thread or several.
+#include "engine/combine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "base/float_environment.h"
+#include "kernels/reduce.h"
+
+namespace rondo::engine {
+
+namespace {
+
+/// Elements of the block in which a scaled input is combined; it fits the first-level cache.
+constexpr std::size_t kScaleBlock = 512;
+
+void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
+  for (void* out : outs)
+    if (out != from) std::memcpy(out, from, bytes);
+}
+
+/// combine() for a step with a scaled raw input. A function of its own, because combine() without
+/// scaling needs no block on the stack.
+[[gnu::noinline]] void combineScaled(const Run& run, const BoundStep& step,
+                                     const Operands& operands, std::size_t count) {
+  const BoundPlan& plan = *run.plan;
+  const auto [ins, in_count, outs, out_count] = operands;
+  const std::size_t element = sizeOf(plan.shape.type);
+  if (in_count == 1) {
+    plan.scale(outs[0], ins[0], count, run.scaling.factor);
+    return copyTo({outs, out_count}, outs[0], count * element);
+  }
+  alignas(64) std::byte block[kScaleBlock * 8];
+  const auto raw = static_cast<std::size_t>(step.raw_input);
+  const auto* unscaled = static_cast<const std::byte*>(ins[raw]);
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t part = std::min(kScaleBlock, count - done);
+    plan.scale(block, unscaled + done * element, part, run.scaling.factor);
+    ins[raw] = block;
+    plan.reduce(outs, out_count, ins, in_count, part);
+    done += part;
+    for (std::size_t i = 0; i < in_count; ++i)
+      ins[i] = static_cast<const std::byte*>(ins[i]) + part * element;
+    for (std::size_t i = 0; i < out_count; ++i)
+      outs[i] = static_cast<std::byte*>(outs[i]) + part * element;
+  }
+}
+
+} // namespace
+
+void combine(const Run& run, const BoundStep& step, const Operands& operands, std::size_t count) {
+  const BoundPlan& plan = *run.plan;
+  const auto [ins, in_count, outs, out_count] = operands;
+  const bool scaled = run.scaled() && step.raw_input >= 0;
+  if (in_count == 1 && !scaled) {
+    const std::size_t bytes = count * sizeOf(plan.shape.type);
+    if (!step.inputs[0].wire || !step.has_output || !plan.past_caches)
+      return copyTo({outs, out_count}, ins[0], bytes);
+    if (outs[0] != ins[0]) kernels::copyPastCaches(outs[0], ins[0], bytes);
+    return copyTo({outs + 1, out_count - 1}, ins[0], bytes);
+  }
+
+  // Set here, not around a call: each thread of a crew has its own environment, and calls that only
+  // move data do not need it.
+  const base::FloatEnvironment same_on_all_ranks;
+  if (scaled) return combineScaled(run, step, operands, count);
+  plan.reduce(outs, out_count, ins, in_count, count);
+}
+
+void Combiner::combine(const Run& run, const BoundStep& step, const Operands& operands,
+                       std::size_t count) {
+  const std::size_t element = sizeOf(run.plan->shape.type);
+  const std::size_t parts = std::min(crew_.size(), count * element / Crew::kLeastPart);
+  if (parts <= 1) return engine::combine(run, step, operands, count);
+  const std::size_t grain = 64 / element;
+  const auto beginOf = [&](std::size_t part) {
+    return part == parts ? count : count / grain * part / parts * grain;
+  };
+  // Everything that may throw happens before the other threads start.
+  parts_.resize(std::max(parts_.size(), parts));
+  for (std::size_t part = 0; part < parts; ++part) {
+    auto& [ins, outs] = parts_[part];
+    ins.assign(operands.ins, operands.ins + operands.in_count);
+    outs.assign(operands.outs, operands.outs + operands.out_count);
+    const std::size_t offset = beginOf(part) * element;
+    for (const void*& in : ins) in = static_cast<const std::byte*>(in) + offset;
+    for (void*& out : outs) out = static_cast<std::byte*>(out) + offset;
+  }
+  auto job = [&](std::size_t part) {
+    if (part >= parts) return;
+    auto& [ins, outs] = parts_[part];
+    engine::combine(run, step, {ins.data(), ins.size(), outs.data(), outs.size()},
+                    beginOf(part + 1) - beginOf(part));
+  };
+  crew_.run(job);
+}
+
+} // namespace rondo::engine

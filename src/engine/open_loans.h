@@ -1,0 +1,61 @@
+// The messages of a run that were lent to peers: when to lend, and when lent memory may be reused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/fabric.h"
+
+namespace rondo::engine {
+
+/// The lent messages that their receivers may still read in this rank's memory. They belong to one
+/// run. No message that is in this list may be overwritten; no run ends while the list has one.
+/// Not thread-safe.
+class OpenLoans {
+ public:
+  bool empty() const { return open_.empty(); }
+
+  /// The loan of a message to this peer; empty if copying is better. `exchange`: both ranks lend to
+  /// each other.
+  static std::optional<transport::Loan> offer(const End& end, const std::byte* data,
+                                              std::size_t bytes, bool exchange) {
+    if (!end.loans || bytes < end.loans->worthFrom(exchange)) return {};
+    return end.loans->offer(data, bytes);
+  }
+
+  /// Sends the message whose body is `end.offer`, the memory at `data`.
+  void lend(End& end, const transport::MessageHeader& header, const std::byte* data);
+
+  /// Whether no peer reads this memory. Revokes the loans of it that no peer has begun to read, so
+  /// this is false at most during a peer's step in progress.
+  bool reclaim(const std::byte* data, std::size_t bytes);
+
+  /// At the end of a run: whether all loans are returned. After many calls it gives late peers a
+  /// copy, so that the run does not wait for them.
+  bool settle();
+
+  /// Ends all loans of a run that has failed: its caller may free the memory. Waits for peers'
+  /// threads that are reading it.
+  void withdraw();
+
+  /// The channel of a loan that is not returned, or null.
+  const End* unreturned() const;
+
+ private:
+  struct Loan {
+    End* end = nullptr;
+    std::uint64_t number = 0;
+    const std::byte* data = nullptr;
+    std::size_t bytes = 0;
+
+    bool returned() const { return end->ring->returned(number); }
+    bool revoke() const { return end->ring->revoke(number, data, bytes); }
+  };
+
+  std::vector<Loan> open_;
+  std::uint32_t looks_ = 0; ///< calls of settle() in the run in progress
+};
+
+} // namespace rondo::engine
