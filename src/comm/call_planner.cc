@@ -50,7 +50,7 @@ planner::Decision CallPlanner::decide(const Call& call, plan::PlanCache& plans) 
 }
 
 std::optional<Contest> CallPlanner::contest(const Call& call) {
-  Contest contest{.candidates = candidates(call, specOf(call), policy_, plans_)};
+  Contest contest{candidates(call, specOf(call), policy_, plans_), {}, {}};
   if (contest.candidates.size() < 2) return {};
   const auto usual = [&](Collective collective, std::size_t bytes) {
     return planner::choose({.collective = collective, .ranks = size_, .layout = policy_.layout},
