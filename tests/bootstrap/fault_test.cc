@@ -199,7 +199,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a host that dies while others are missing fails the start on the ranks that have joined") {
+TEST_CASE(
+    "a host that dies while others are missing fails the start on the ranks that have joined") {
   for (const int size : {3, 4, 5}) {
     Job job(Host::rank_zero, size, "wait", kRare);
     for (int rank = 0; rank + 1 < size; ++rank) job.start(rank);

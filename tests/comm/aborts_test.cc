@@ -20,7 +20,8 @@ int runs() {
 
 /// Calls of all kinds until one throws. All ranks make the same ones.
 void callForEver(Communicator& comm, std::mt19937 random) {
-  std::vector<std::int64_t> data(20'000, 1), all(data.size() * static_cast<std::size_t>(comm.size()));
+  std::vector<std::int64_t> data(20'000, 1),
+      all(data.size() * static_cast<std::size_t>(comm.size()));
   for (;;) {
     const std::size_t count = random() % 4 == 0 ? data.size() : random() % 200;
     switch (random() % 8) {
@@ -48,8 +49,7 @@ void callForEver(Communicator& comm, std::mt19937 random) {
         break;
       }
       case 5: comm.exchange({}); break;
-      default:
-        comm.allReduce(data.data(), data.data(), count, DataType::int64, ReduceOp::max);
+      default: comm.allReduce(data.data(), data.data(), count, DataType::int64, ReduceOp::max);
     }
   }
 }

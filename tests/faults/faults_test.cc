@@ -80,8 +80,8 @@ TEST_CASE("kill -9 of a rank at any time of the start: every other rank gets an 
         constexpr int kFew = 3;
         Job job(Job::withoutLauncher(kFew,
                                      "DIES=" + std::to_string(victim) + ":" +
-                                         std::to_string(delay * 1000) + " RONDO_TRANSPORT=" +
-                                         transport + " RONDO_INIT_TIMEOUT=2",
+                                         std::to_string(delay * 1000) +
+                                         " RONDO_TRANSPORT=" + transport + " RONDO_INIT_TIMEOUT=2",
                                      "endless_allreduce 3000"),
                 kFew);
         INFO(transport << ", rank " << victim << " after " << delay << " ms");
@@ -91,7 +91,8 @@ TEST_CASE("kill -9 of a rank at any time of the start: every other rank gets an 
           CHECK(rank != victim);
           CHECK((ending.code == "init_failed" || ending.code == "peer_dead"));
           const bool names = ending.culprit == victim;
-          const bool never_met = victim == 0 && ending.culprit == -1 && ending.code == "init_failed";
+          const bool never_met =
+              victim == 0 && ending.culprit == -1 && ending.code == "init_failed";
           CHECK((names || never_met));
         }
       }
