@@ -1,8 +1,13 @@
-// CRC32C by tables, and by SSE 4.2's instruction in three streams at a time.
+// CRC32C by tables, by SSE 4.2's instruction in three streams at a time, and by products without
+// carries in AVX-512 registers.
 //
 // The instruction has a latency of three cycles and a throughput of one, so three independent
 // streams use it fully. Consecutive blocks of equal length are the streams. Their sums are put
 // together by a linear map, "the sum after so many zero bytes", which is a table for each length.
+//
+// Where there are vector products, 256 bytes are reduced to the next 256 bytes with the same sum:
+// V. Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel
+// 2009. In the cache that is faster by half to twice.
 #include "base/crc32c.h"
 
 #include <array>
@@ -11,7 +16,7 @@
 #include "base/little_endian.h"
 
 #if defined(__x86_64__)
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace rondo::base {
@@ -90,10 +95,55 @@ template <std::size_t block>
   return done;
 }
 
+/// x to this power, modulo the polynomial, as an operand of a product: bits reversed, shifted by
+/// one.
+constexpr long long power(int exponent) {
+  std::uint32_t value = 0x80000000;
+  for (int i = 0; i < exponent; ++i) value = value >> 1 ^ ((value & 1) != 0 ? kPolynomial : 0);
+  return static_cast<long long>(value) << 1;
+}
+
+constexpr std::size_t kFold = 256;
+
+/// Sums all groups of 256 bytes, of which there are at least two. Returns the bytes that it has
+/// summed.
+[[gnu::target("sse4.2,avx512f,avx512vl,avx512dq,vpclmulqdq")]] std::size_t sumByProducts(
+    std::uint64_t& sum, const std::byte* data, std::size_t bytes) {
+  constexpr int kBits = 8 * kFold;
+  constexpr long long kLow = power(kBits + 32), kHigh = power(kBits - 32);
+  const __m512i by = _mm512_set_epi64(kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow);
+  __m512i part[4];
+  for (int i = 0; i < 4; ++i) part[i] = _mm512_loadu_si512(data + 64 * i);
+  part[0] =
+      _mm512_xor_si512(part[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(sum))));
+  std::size_t done = kFold;
+  for (; bytes - done >= kFold; done += kFold)
+    for (int i = 0; i < 4; ++i) {
+      const __m512i low = _mm512_clmulepi64_epi128(part[i], by, 0x00);
+      const __m512i high = _mm512_clmulepi64_epi128(part[i], by, 0x11);
+      part[i] = _mm512_ternarylogic_epi64(low, high, _mm512_loadu_si512(data + done + 64 * i),
+                                          0x96); // exclusive or of all three
+    }
+  alignas(64) std::array<std::byte, kFold> left;
+  for (int i = 0; i < 4; ++i) _mm512_store_si512(left.data() + 64 * i, part[i]);
+  sum = 0;
+  for (std::size_t i = 0; i < kFold; i += 8) sum = _mm_crc32_u64(sum, word(left.data() + i));
+  return done;
+}
+
+bool hasProducts() {
+  static const bool has = __builtin_cpu_supports("avx512vl") &&
+                          __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("vpclmulqdq");
+  return has;
+}
+
 [[gnu::target("sse4.2")]] std::uint32_t byInstruction(std::uint32_t before, const std::byte* data,
                                                       std::size_t bytes) {
   std::uint64_t sum = ~before;
-  std::size_t done = sumBlocks<4096>(sum, data, bytes);
+  std::size_t done = 0;
+  if (bytes >= 4 * kFold && hasProducts()) done = sumByProducts(sum, data, bytes);
+  done += sumBlocks<4096>(sum, data + done, bytes - done);
   done += sumBlocks<256>(sum, data + done, bytes - done);
   for (; bytes - done >= 8; done += 8) sum = _mm_crc32_u64(sum, word(data + done));
   for (; done < bytes; ++done)

@@ -112,7 +112,8 @@ void checkMemoryFile(int fd, std::size_t bytes, std::size_t head) {
   if (info.st_size != static_cast<off_t>(bytes))
     refuse("has " + std::to_string(info.st_size) + " bytes instead of " + std::to_string(bytes));
   // Holes would be filled at the first access, and a lack of memory would then be a signal.
-  if (const int error = allocate(fd, head)) refuse("cannot be allocated: " + describe(error));
+  // This process lacks it, not the peer.
+  if (const int error = allocate(fd, head)) failWith("fallocate", head, error);
 }
 
 std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection, std::size_t offset) {

@@ -20,8 +20,9 @@ UniqueFd makeMemoryFile(std::size_t bytes, std::size_t head);
 void tryMemoryFile(std::size_t bytes);
 
 /// Checks that `fd`, which a peer sent, is a file as makeMemoryFile(bytes) makes it. Throws
-/// Error(transport) that says what is wrong. Without the seals the peer could shrink the file, and
-/// an access to the mapping would be a signal.
+/// Error(transport) that says what is wrong, or Error(system) if this process gets no memory for
+/// it. Without the seals the peer could shrink the file, and an access to the mapping would be a
+/// signal.
 void checkMemoryFile(int fd, std::size_t bytes);
 /// The same for makeMemoryFile(bytes, head).
 void checkMemoryFile(int fd, std::size_t bytes, std::size_t head);

@@ -186,7 +186,8 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   void wake() {
     const std::uint64_t one = 1;
     // A full eventfd means that a wake-up is already under way.
-    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
+    while (::write(wake_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
+    }
   }
 
   void waitUntilIdle(std::unique_lock<std::mutex>& lock, Id id) {

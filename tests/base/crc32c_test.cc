@@ -29,8 +29,9 @@ TEST_CASE("crc32c: the instruction, the tables and sums of pieces agree") {
   std::mt19937 random(7);
   std::vector<std::byte> bytes(100'000);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-  const std::size_t sizes[] = {1,   7,    8,     9,     63,    255,   256,   767,    768,   769,
-                               800, 4095, 12287, 12288, 12289, 13056, 24576, 30'001, 65536, 99'990};
+  const std::size_t sizes[] = {1,     7,     8,     9,     63,     255,   256,   767,  768,
+                               769,   1023,  1024,  1025,  1279,   1280,  800,   4095, 12287,
+                               12288, 12289, 13056, 24576, 30'001, 65536, 99'990};
   for (const std::size_t size : sizes)
     for (const std::size_t offset : {0, 1, 5, 8}) {
       const std::byte* data = bytes.data() + offset;

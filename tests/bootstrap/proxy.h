@@ -24,16 +24,17 @@ class Proxy {
  public:
   explicit Proxy(const net::SocketAddress& hub) : hub_(hub) {
     listener_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in any{};
-    any.sin_family = AF_INET;
-    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof any;
-    auto* address = reinterpret_cast<sockaddr*>(&any);
-    if (::bind(listener_.get(), address, length) != 0 || ::listen(listener_.get(), 1) != 0 ||
-        ::getsockname(listener_.get(), address, &length) != 0)
+    net::SocketAddress own = hub;
+    own.port = 0;
+    const net::NativeAddress wanted = net::toNative(own);
+    sockaddr_in bound{};
+    socklen_t length = sizeof bound;
+    if (::bind(listener_.get(), wanted.get(), wanted.length) != 0 ||
+        ::listen(listener_.get(), 1) != 0 ||
+        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0)
       throw Error(ErrorCode::system, "the proxy cannot listen");
     address_ = hub;
-    address_.port = ntohs(any.sin_port);
+    address_.port = ntohs(bound.sin_port);
     thread_ = std::thread([this] { run(); });
   }
   ~Proxy() { stop(); }

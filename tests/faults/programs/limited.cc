@@ -4,9 +4,9 @@
 // Arguments: VICTIM RESOURCE SLACK WHEN CALL. VICTIM: a rank, or -1 for all. RESOURCE: `files`
 // (descriptors in addition to the open ones), `size` (of a file) or `memory` (address space in
 // addition to what is in use), of which SLACK (files, bytes) are left; or `memfd`, which the system
-// then refuses with the error number SLACK. WHEN: `create` or `call`. CALL: `reduce` or `broadcast`
-// (from rank 0). Prints "end RANK MILLISECONDS CODE CULPRIT TEXT"; after success CODE is "none",
-// and TEXT has the transports to all ranks.
+// then refuses with the error number SLACK; or `nothing`. WHEN: `create` or `call`. CALL: `reduce`
+// or `broadcast` (from rank 0). Prints "end RANK MILLISECONDS CODE CULPRIT TEXT"; after success
+// CODE is "none", and TEXT has the transports to all ranks.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -58,6 +58,7 @@ void refuseMemoryFiles(unsigned error) {
 }
 
 void limit(const std::string& resource, rlim_t slack) {
+  if (resource == "nothing") return;
   if (resource == "memfd") return refuseMemoryFiles(static_cast<unsigned>(slack));
   const bool files = resource == "files", memory = resource == "memory";
   const auto which = files ? RLIMIT_NOFILE : memory ? RLIMIT_AS : RLIMIT_FSIZE;
