@@ -1,6 +1,7 @@
 // Times MPI collectives in the same way as `rondo bench` times Rondo's, so that figures compare.
 //
 // usage: mpi_bench COLLECTIVE BYTES...
+//        mpi_bench version               prints the library's version
 //   COLLECTIVE  allreduce broadcast reduce reducescatter allgather gather scatter alltoall barrier
 //   BYTES       of one rank's vector (reducescatter: of its whole input; allgather, gather, scatter,
 //               alltoall: of one block); a multiple of 4
@@ -158,6 +159,14 @@ int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (argc > 1 && !strcmp(argv[1], "version")) {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(text, &length);
+    printf("%s\n", text);
+    MPI_Finalize();
+    return 0;
+  }
   pin();
   const Collective *which = NULL;
   for (size_t i = 0; argc > 2 && i < sizeof kCollectives / sizeof *kCollectives; ++i)
