@@ -56,6 +56,7 @@ struct BoundPlan {
   std::size_t most_inputs = 0, most_outputs = 0; ///< maxima over all steps
   /// Two ranks exchange their inputs and reduce them.
   bool exchanges = false;
+  Collective collective{};
   bool past_caches = false; ///< received data is written past the caches
   /// The output is divided at the end, see Scales::output.
   bool divides = false;

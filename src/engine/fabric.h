@@ -46,7 +46,9 @@ struct End {
 
   // State of the step in progress on a ring.
   std::optional<transport::Loan> offer; ///< sending: the body is lent instead of copied
-  const std::byte* body = nullptr;      ///< receiving
+  std::byte* landing = nullptr; ///< receiving: both ends copy the body to here, see SlotRing::share
+  bool unreadable = false;         ///< receiving: a part at `landing` cannot be copied
+  const std::byte* body = nullptr; ///< receiving
 
   bool open() const { return port || relayed; }
   /// The ring that this rank's kernels use. Only for an open end between devices.

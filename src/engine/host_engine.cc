@@ -121,6 +121,7 @@ bool HostEngine::advance(Run& run) {
     complete &= flush(run);
     moved |= moved_;
   }
+  if (!complete && !moved && !plan.loans.empty()) moved = helpPeers(plan);
   if (!complete || (!plan.loans.empty() && !settleLoans(run))) return moved;
   finish(run);
   --plan.users;

@@ -81,12 +81,19 @@ class HostEngine final : public Engine {
   bool carriersReady(Run& run, const BoundStep& step, std::size_t tile);
   bool arrive(Run& run, const BoundStep& step, End& end, std::size_t tile);
   bool mayOverwrite(Run& run, const BoundStep& step, std::size_t tile);
-  bool takeBodies(const BoundStep& step);
+  bool takeBodies(const Run& run, const BoundStep& step, std::size_t tile);
+  bool fetch(const Run& run, const BoundStep& step, End& end, std::size_t tile,
+             const transport::Loan& loan);
+  bool fetchParts(End& end, std::size_t bytes);
+  void shareLater(const Run& run, const BoundStep& step, End& end, std::size_t tile) const;
+  static bool helpPeers(BoundPlan& plan);
   bool reclaim(Run& run, const BoundStep& step, std::size_t tile);
+  transport::Use useOf(const Run& run) const;
   std::optional<transport::Loan> loanFor(const Run& run, const BoundStep& step, End& end,
                                          std::size_t tile) const;
   static void note(BoundPlan& plan, const BoundPlan::OpenLoan& loan);
   static bool settleLoans(Run& run);
+  static void endParts(End& end, base::Clock::time_point deadline);
   static void endLoans(Run& run);
   static bool alreadyInPlace(const Run& run, const BoundStep& step);
   bool copySmall(Run& run, const BoundStep& step, std::size_t tile);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "base/log.h"
 #include "engine/host_engine.h"
@@ -21,35 +22,150 @@ constexpr std::uint32_t kPatientLooks = 500;
 /// Much longer than any pass over memory takes, even on a machine that pauses at times.
 constexpr std::chrono::seconds kReadingAtMost{5};
 
+/// AllGather and AllToAll with fewer tiles are faster by slots. 2 processes, us, slots and one copy:
+/// AllGather 2 tiles 57 and 66, 8 tiles 252 and 227, 32 tiles 1156 and 1150; AllToAll 2 tiles 45 and
+/// 42, 8 tiles 263 and 232, 32 tiles 1254 and 1050.
+constexpr std::size_t kManyTiles = 4;
+
+/// Whether data flow from one rank, or to one, so that one side of each message has nothing else to
+/// do.
+bool oneWay(Collective collective) {
+  return hasRoot(collective) || collective == Collective::sendrecv;
+}
+
 bool returned(const BoundPlan::OpenLoan& loan) { return loan.end->ring->returned(loan.number); }
+bool beingRead(const BoundPlan::OpenLoan& loan) { return loan.end->ring->beingRead(loan.number); }
 
 } // namespace
+
+/// What the receivers do with this run's messages, where one copy by the system is faster than two.
+transport::Use HostEngine::useOf(const Run& run) const {
+  using transport::Use;
+  const BoundPlan& plan = *run.plan;
+  const Collective collective = plan.collective;
+  if (plan.exchanges && !oversubscribed_ && run.input != run.output) return Use::exchange;
+  // Several threads copy to and from slots faster than one copies between processes.
+  if (reduces(collective) || crew_) return Use::combine;
+  // Ranks that share a processor cannot share the work of a copy. The receivers of a Scatter have
+  // no other work.
+  if (oversubscribed_) return collective == Collective::scatter ? Use::keep : Use::combine;
+  if (oneWay(collective)) return Use::one_way;
+  return plan.tiles >= kManyTiles && !plan.past_caches ? Use::keep : Use::combine;
+}
 
 /// The loan for the step's message; empty if copying is better.
 std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundStep& step, End& end,
                                                    std::size_t tile) const {
   if (!end.loans || step.segments.size() != 1) return {};
-  const bool exchange = run.plan->exchanges && !oversubscribed_ && run.input != run.output;
-  if (step.bytes < end.loans->worthFrom(exchange)) return {};
+  const transport::Use use = useOf(run);
+  if (step.bytes < end.loans->worthFrom(use)) return {};
   const plan::PieceOffsets* source = sourceOf(run, step);
   if (!source) return {};
-  return end.loans->offer(at(run, *source, 0, tile), step.bytes);
+  return end.loans->offer(at(run, *source, 0, tile), step.bytes, use);
+}
+
+/// Copies a lent body that is not mapped here: to its destination if the step only moves it there,
+/// otherwise to the end's staging memory. False: the sender copies a part and has not finished, or
+/// the system does not copy this memory, and the sender will copy it to its slot.
+bool HostEngine::fetch(const Run& run, const BoundStep& step, End& end, std::size_t tile,
+                       const transport::Loan& loan) {
+  const bool direct = step.inputs.size() == 1 && step.has_output && step.segments.size() == 1;
+  std::byte* const to = direct ? at(run, step.output, 0, tile) : end.staging.reserve(step.bytes);
+  end.body = to;
+  if (direct && !oversubscribed_ && end.loans->shared(loan)) {
+    end.landing = to;
+    end.ring->share(to);
+    shareLater(run, step, end, tile);
+    return fetchParts(end, step.bytes);
+  }
+  if (end.loans->read(loan, 0, to, step.bytes)) return true;
+  end.ring->refuse();
+  return false;
+}
+
+/// Shares the next messages of the step, too. In calls that move data one way no other step reads
+/// or writes where they belong.
+void HostEngine::shareLater(const Run& run, const BoundStep& step, End& end,
+                            std::size_t tile) const {
+  if (!oneWay(run.plan->collective)) return;
+  for (std::size_t later = 1; later <= transport::kShareAhead && tile + later + 1 < step.tiles;
+       ++later)
+    end.ring->shareLater(later, at(run, step.output, 0, tile + later),
+                         [&](const transport::Loan& loan) { return end.loans->shared(loan); });
+}
+
+/// Copies this end's parts of a body that both ends copy; true when it is complete.
+bool HostEngine::fetchParts(End& end, std::size_t bytes) {
+  using Parts = transport::SlotRing::Parts;
+  const transport::Loan& loan = *end.ring->unmapped();
+  const auto read = [&](std::size_t offset, std::size_t size) {
+    if (!end.unreadable)
+      end.unreadable = !end.loans->read(loan, offset, end.landing + offset, size);
+  };
+  while (const auto part = end.ring->nextPart(bytes)) {
+    read(part->offset, part->bytes);
+    moved_ = true;
+  }
+  const Parts theirs = end.ring->partsOfProducer();
+  if (theirs == Parts::pending) return false;
+  if (theirs == Parts::failed) read(0, bytes);
+  end.landing = nullptr;
+  if (!std::exchange(end.unreadable, false)) return true;
+  end.ring->refuse();
+  return false;
+}
+
+/// Copies parts of lent bodies for peers that share that work with this rank, and whole bodies to
+/// their slots if a peer cannot read them. Called when no step of the rank can be done.
+bool HostEngine::helpPeers(BoundPlan& plan) {
+  bool moved = false;
+  for (std::size_t i = 0; i < plan.loans.size();) {
+    const BoundPlan::OpenLoan loan = plan.loans[i++];
+    if (returned(loan)) continue;
+    transport::SlotRing& ring = *loan.end->ring;
+    if (ring.refused(loan.number)) {
+      loan.end->loans->refused();
+      ring.revoke(loan.number, loan.data, loan.bytes);
+      plan.loans[--i] = plan.loans.back();
+      plan.loans.pop_back();
+      moved = true;
+      continue;
+    }
+    while (const auto part = ring.takePart(loan.number, loan.bytes)) {
+      const bool copied = loan.end->loans->write(loan.data + part->offset, part->to, part->bytes);
+      ring.finishPart(loan.number, copied);
+      moved = true;
+    }
+  }
+  return moved;
 }
 
 /// Finds the bodies of all messages that the step receives on rings. False if one was withdrawn,
 /// because the communicator is failing. If it returns false or throws, no message is taken.
-bool HostEngine::takeBodies(const BoundStep& step) {
+bool HostEngine::takeBodies(const Run& run, const BoundStep& step, std::size_t tile) {
   std::size_t taken = 0;
   const auto giveBack = [&] {
     for (std::size_t i = 0; i < taken; ++i)
-      if (End* end = step.inputs[i].wire; end && end->mapped()) end->ring->giveBack();
+      if (End* end = step.inputs[i].wire; end && end->mapped() && !end->landing)
+        end->ring->giveBack();
   };
   try {
     for (; taken < step.inputs.size(); ++taken) {
       End* end = step.inputs[taken].wire;
       if (!end || !end->mapped()) continue;
+      if (!end->landing && step.inputs.size() == 1 && step.has_output && end->loans)
+        end->landing = end->ring->sharedTo();
+      if (end->landing) { // the step's only message
+        end->body = end->landing;
+        shareLater(run, step, *end, tile);
+        if (fetchParts(*end, step.bytes)) continue;
+        return false;
+      }
       end->body = end->ring->readBody(step.bytes, end->loans);
-      if (!end->body) break;
+      if (end->body) continue;
+      const transport::Loan* loan = end->ring->unmapped();
+      if (!loan) break;
+      if (!fetch(run, step, *end, tile, *loan)) return false;
     }
   } catch (...) {
     ++taken; // the message whose body could not be found
@@ -94,24 +210,39 @@ void HostEngine::note(BoundPlan& plan, const BoundPlan::OpenLoan& loan) {
 }
 
 /// At the end of a run: whether all loans are returned. A late peer gets a copy, so that the run
-/// does not wait for it.
+/// does not wait for it. A peer that is reading is not late.
 bool HostEngine::settleLoans(Run& run) {
+  helpPeers(*run.plan);
   auto& loans = run.plan->loans;
-  const bool late = ++run.loan_looks_ >= kPatientLooks;
-  std::erase_if(loans, [late](const BoundPlan::OpenLoan& loan) {
-    return returned(loan) || (late && loan.end->ring->revoke(loan.number, loan.data, loan.bytes));
+  const bool some = std::erase_if(loans, returned) > 0;
+  if (loans.empty()) return true;
+  const bool active = some || std::any_of(loans.begin(), loans.end(), beingRead);
+  run.loan_looks_ = active ? 0 : run.loan_looks_ + 1;
+  if (run.loan_looks_ < kPatientLooks) return false;
+  std::erase_if(loans, [](const BoundPlan::OpenLoan& loan) {
+    return loan.end->ring->revoke(loan.number, loan.data, loan.bytes);
   });
   return loans.empty();
 }
 
-/// The run has failed, and its caller may free the memory. If a peer's thread is reading it, this
-/// waits for that thread. A reading thread never blocks, so the deadline passes only if something
-/// stops that thread.
+/// Waits until the peer does not write to the destinations of shared bodies any more.
+void HostEngine::endParts(End& end, base::Clock::time_point deadline) {
+  while (!end.ring->endShared() && !end.loans->peerEnded() && base::Clock::now() < deadline)
+    sched_yield();
+  end.landing = nullptr;
+  end.unreadable = false;
+}
+
+/// The run has failed, and its caller may free the memory. If a peer's thread is reading or writing
+/// it, this waits for that thread. Such a thread never blocks, so the deadline passes only if
+/// something stops it.
 void HostEngine::endLoans(Run& run) {
   const auto deadline = base::Clock::now() + kReadingAtMost;
+  for (End* end : run.plan->ends)
+    if (end->mapped() && end->loans && !end->sends) endParts(*end, deadline);
   for (const BoundPlan::OpenLoan& loan : run.plan->loans) {
     const auto ended = [&] { return returned(loan) || loan.end->ring->withdraw(loan.number); };
-    while (!ended() && !loan.end->loans->outliveSender()) {
+    while (!ended() && !loan.end->loans->mayFree(loan.data, loan.bytes)) {
       if (base::Clock::now() >= deadline) {
         base::log(LogLevel::warn, "rank ", loan.end->peer, " did not read ", loan.bytes,
                   " lent bytes to the end within ", kReadingAtMost.count(),

@@ -91,7 +91,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
                    : !run.plan->loans.empty() && !reclaim(run, step, tile))
     return false;
   if (step.bytes >= kLarge) {
-    if (!takeBodies(step)) return false;
+    if (!takeBodies(run, step, tile)) return false;
     for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
   }
 
