@@ -22,11 +22,6 @@ constexpr std::uint32_t kPatientLooks = 500;
 /// Much longer than any pass over memory takes, even on a machine that pauses at times.
 constexpr std::chrono::seconds kReadingAtMost{5};
 
-/// AllGather and AllToAll with fewer tiles are faster by slots. 2 processes, us, slots and one copy:
-/// AllGather 2 tiles 57 and 66, 8 tiles 252 and 227, 32 tiles 1156 and 1150; AllToAll 2 tiles 45 and
-/// 42, 8 tiles 263 and 232, 32 tiles 1254 and 1050.
-constexpr std::size_t kManyTiles = 4;
-
 /// Whether data flow from one rank, or to one, so that one side of each message has nothing else to
 /// do.
 bool oneWay(Collective collective) {
@@ -41,16 +36,17 @@ bool beingRead(const BoundPlan::OpenLoan& loan) { return loan.end->ring->beingRe
 /// What the receivers do with this run's messages, where one copy by the system is faster than two.
 transport::Use HostEngine::useOf(const Run& run) const {
   using transport::Use;
-  const BoundPlan& plan = *run.plan;
-  const Collective collective = plan.collective;
-  if (plan.exchanges && !oversubscribed_ && run.input != run.output) return Use::exchange;
+  const Collective collective = run.plan->collective;
+  if (run.plan->exchanges && !oversubscribed_ && run.input != run.output) return Use::exchange;
   // Several threads copy to and from slots faster than one copies between processes.
   if (reduces(collective) || crew_) return Use::combine;
   // Ranks that share a processor cannot share the work of a copy. The receivers of a Scatter have
   // no other work.
   if (oversubscribed_) return collective == Collective::scatter ? Use::keep : Use::combine;
-  if (oneWay(collective)) return Use::one_way;
-  return plan.tiles >= kManyTiles && !plan.past_caches ? Use::keep : Use::combine;
+  // Where all ranks send and receive, none has time to help, and slots are as fast. 2 processes,
+  // blocks of 1 and 16 MiB, us, slots and reading: allgather 252 and 227, 5579 and 6915; alltoall
+  // 263 and 232, 6661 and 7971; in another hour 289 and 288, 8227 and 8754.
+  return oneWay(collective) ? Use::one_way : Use::combine;
 }
 
 /// The loan for the step's message; empty if copying is better.
