@@ -185,8 +185,8 @@ class SlotRing {
   }
   /// The body of the next message. Call only after readable() has returned a header. `loans` finds
   /// a lent body (null: no message of this ring is lent); the lender then waits for release() or
-  /// giveBack(). Null: the message was withdrawn, or refused and is not in its slot yet, or its body is
-  /// not mapped here (see unmapped()).
+  /// giveBack(). Null: the message was withdrawn, or refused and is not in its slot yet, or its
+  /// body is not mapped here (see unmapped()).
   const std::byte* readBody(std::size_t bytes, Loans* loans = nullptr) {
     if (bytes <= kSmallBytes) return halfOf(read_line_, read_).body;
     Line& line = lineOf(read_line_);

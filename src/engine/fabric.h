@@ -47,7 +47,7 @@ struct End {
   // State of the step in progress on a ring.
   std::optional<transport::Loan> offer; ///< sending: the body is lent instead of copied
   std::byte* landing = nullptr; ///< receiving: both ends copy the body to here, see SlotRing::share
-  bool unreadable = false;         ///< receiving: a part at `landing` cannot be copied
+  bool unreadable = false;      ///< receiving: a part at `landing` cannot be copied
   const std::byte* body = nullptr; ///< receiving
 
   bool open() const { return port || relayed; }

@@ -34,10 +34,10 @@ struct Network {
   } sharing = Sharing::none; ///< pairs that use shared memory instead
   bool lending = false;      ///< messages in shared memory are lent where allowed
   enum class Bodies { mapped, copied, refused } bodies = Bodies::mapped; ///< lent ones
-  int lost = -1;             ///< messages that this rank lends are not found
-  bool worked = false;       ///< a message arrives only when the receiver's worker has seen it
-  std::size_t looks = 0;     ///< of all workers
-  std::size_t sent = 0;      ///< messages in flight from the last polling rank, at that time
+  int lost = -1;         ///< messages that this rank lends are not found
+  bool worked = false;   ///< a message arrives only when the receiver's worker has seen it
+  std::size_t looks = 0; ///< of all workers
+  std::size_t sent = 0;  ///< messages in flight from the last polling rank, at that time
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
   std::map<ChannelId, std::deque<Message>> carriers;

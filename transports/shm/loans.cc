@@ -99,10 +99,10 @@ class ProcessLoans final : public Loans {
     const auto pid = static_cast<pid_t>(loan.words[0] >> 32);
     const int error = readMemory(pid, loan.words[1] + offset, to, size);
     if (error != 0 && ended(pid))
-      throw Error(ErrorCode::peer_dead,
-                  "a message of rank " + std::to_string(peer_) +
-                      " cannot be read: its process has ended",
-                  peer_);
+      throw Error(
+          ErrorCode::peer_dead,
+          "a message of rank " + std::to_string(peer_) + " cannot be read: its process has ended",
+          peer_);
     if (error != 0) tellOnce(peer_, errnoText(error));
     return error == 0;
   }
