@@ -38,8 +38,8 @@ inline constexpr std::size_t kShareBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kReadBytes = std::size_t{96} << 10;
 
 /// Both ends copy such a body in parts of this size. 2 processes, us, parts of 64 and 32 KiB:
-/// broadcast of 256 KiB 20.0 and 13.5, of 1 MiB 65 and 70, gather of 4 MiB 637 and 573. Parts of 16
-/// KiB: broadcast of 1 MiB 94.
+/// broadcast of 256 KiB 21.5 and 13.5, of 1 MiB 65 and 70, gather of 4 MiB 637 and 573. Smaller
+/// parts were not measured with messages of 128 KiB.
 inline constexpr std::size_t kSharePart = std::size_t{32} << 10;
 
 /// Such bodies that the receiver shares before it needs them, so that the sender does not wait. 2

@@ -43,9 +43,9 @@ transport::Use HostEngine::useOf(const Run& run) const {
   // Ranks that share a processor cannot share the work of a copy. The receivers of a Scatter have
   // no other work.
   if (oversubscribed_) return collective == Collective::scatter ? Use::keep : Use::combine;
-  // Where all ranks send and receive, none has time to help, and slots are as fast. 2 processes,
-  // blocks of 1 and 16 MiB, us, slots and reading: allgather 252 and 227, 5579 and 6915; alltoall
-  // 263 and 232, 6661 and 7971; in another hour 289 and 288, 8227 and 8754.
+  // Where all ranks send and receive, none has time to help. 2 processes, us, slots twice, to show
+  // the noise, and reading: allgather of 1 MiB 264, 257 and 257, of 2 MiB 564, 551 and 625;
+  // alltoall of 512 KiB 116, 115 and 100, of 1 MiB 285, 284 and 271, of 2 MiB 621, 707 and 696.
   return oneWay(collective) ? Use::one_way : Use::combine;
 }
 
