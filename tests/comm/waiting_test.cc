@@ -30,10 +30,11 @@ TEST_CASE("a callback of a waiting thread may wait itself") {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     INFO(transport);
     auto ranks = Communicator::createAll(2, endingAfter(60s, transport));
-    REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+    std::atomic<bool> in_callback{false};
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
               std::int32_t x = 7;
               if (comm.rank() == 1) {
-                std::this_thread::sleep_for(200ms);
+                for (int i = 0; i < 30'000 && !in_callback; ++i) std::this_thread::sleep_for(1ms);
                 auto told = comm.exchangeAsync({});
                 comm.send(&x, 1, i32, 0);
                 told.get();
@@ -45,6 +46,7 @@ TEST_CASE("a callback of a waiting thread may wait itself") {
               auto told = comm.exchangeAsync({});
               Work received = comm.recvAsync(&y, 1, i32, 1);
               detail::Shims::whileWaiting(comm, [&] {
+                in_callback = true;
                 deepest = std::max(deepest, ++depth);
                 if (++calls == 1) told.get();
                 received.wait();
