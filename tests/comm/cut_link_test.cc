@@ -1,7 +1,6 @@
 // Tests a link between two ranks that is dead, loses one direction or is reset, while both still
 // have the control plane.
 #include <functional>
-#include <future>
 #include <string>
 #include <vector>
 
@@ -18,12 +17,7 @@ namespace {
 std::vector<Caught> endsAfter(int size, const std::function<void(const std::vector<int>&)>& harm) {
   Options options = plainOptions("tcp");
   options.heartbeat = std::chrono::seconds(1);
-  const UniqueId id = UniqueId::create(options);
-  std::vector<std::future<Communicator>> coming;
-  for (int rank = 0; rank < size; ++rank)
-    coming.push_back(Communicator::createAsync(Rendezvous::uniqueId(id, rank, size), options));
-  std::vector<Communicator> ranks;
-  for (auto& one : coming) ranks.push_back(one.get());
+  std::vector<Communicator> ranks = ranksOverSockets(size, options);
   const std::vector<int> control_plane = openDescriptorNumbers();
   const auto send = [size](Communicator& comm, std::vector<float>& data) {
     if (comm.rank() == size - 2) comm.send(data.data(), data.size(), DataType::float32, size - 1);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <ctime>
-#include <future>
 #include <vector>
 
 #include "support/caught.h"
@@ -64,12 +63,7 @@ TEST_CASE("an engine that stops within a step is named at the deadline, though i
       Options options = plainOptions(transport);
       options.timeout = std::chrono::seconds(1);
       options.heartbeat = std::chrono::milliseconds(200);
-      const UniqueId id = UniqueId::create(options);
-      std::vector<std::future<Communicator>> coming;
-      for (int rank = 0; rank < size; ++rank)
-        coming.push_back(Communicator::createAsync(Rendezvous::uniqueId(id, rank, size), options));
-      std::vector<Communicator> ranks;
-      for (auto& one : coming) ranks.push_back(one.get());
+      std::vector<Communicator> ranks = ranksOverSockets(size, options);
       const Trap trap;
       std::vector<Caught> errors(ranks.size());
       std::atomic<int> told{0};

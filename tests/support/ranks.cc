@@ -2,9 +2,20 @@
 #include "support/ranks.h"
 
 #include <exception>
+#include <future>
 #include <thread>
 
 namespace rondo::test {
+
+std::vector<Communicator> ranksOverSockets(int size, const Options& options) {
+  const UniqueId id = UniqueId::create(options);
+  std::vector<std::future<Communicator>> coming;
+  for (int rank = 0; rank < size; ++rank)
+    coming.push_back(Communicator::createAsync(Rendezvous::uniqueId(id, rank, size), options));
+  std::vector<Communicator> ranks;
+  for (auto& one : coming) ranks.push_back(one.get());
+  return ranks;
+}
 
 std::vector<std::string> onRanks(std::vector<Communicator>& ranks,
                                  const std::function<std::string(Communicator&)>& body) {

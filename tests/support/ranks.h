@@ -24,6 +24,9 @@ inline Options plainOptions(const std::string& transports = "", const std::strin
   return options;
 }
 
+/// Ranks of this process that meet over sockets, as those of several processes do.
+std::vector<Communicator> ranksOverSockets(int size, const Options& options);
+
 /// Runs body(communicator of rank r) on a thread for each rank. Returns each rank's complaint: the
 /// string that the body returned, or the text of what it threw; empty if all was right. (Catch2's
 /// macros are not thread-safe, so bodies return what they find.)
