@@ -448,7 +448,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// that it leaves out. Any thread.
   void trace(const TraceSpan& span);
 
-  /// Returns the name of the algorithm that a call of this shape uses, e.g. "ring".
+  /// Returns the name of the algorithm that a call of this shape uses, e.g. "ring". With
+  /// RONDO_PLANNER=measured the first call may change it.
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   /// Returns the algorithms that could serve a call, with their predicted times, and why this one
   /// is used. Only the collective, count, type, operator and root of the call matter; nothing is

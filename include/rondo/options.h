@@ -27,11 +27,18 @@ struct RONDO_API Options {
   std::string algorithm;
 
   /// RONDO_PLANNER. How the planner chooses where `algorithm` leaves the choice. "rules": by rules
-  /// that were measured on a few machines. "model": by times predicted from `profile`. "measured":
-  /// the first call of a collective with blocks between two powers of two runs all candidates, and
-  /// the fastest serves such calls from then on. So this first call takes up to a hundred times as
-  /// long, and waits for all ranks, even if it is asynchronous. Calls of a Group measure nothing:
-  /// if one of them comes first, the rules serve such calls from then on. Empty: rules.
+  /// that were measured on a few machines. "model": by times predicted from `profile`. Empty:
+  /// rules.
+  ///
+  /// "measured": the first blocking call of a collective in a size class (blocks of more than 2^k
+  /// and at most 2^(k+1) bytes) runs the call with each algorithm that could serve it, and the
+  /// fastest serves all calls of this collective and class from then on, whatever their type,
+  /// operator and root. The first call takes as long as about ten calls with each algorithm, at
+  /// least some 15 ms for each, and waits for all ranks. With more than 8 ranks only the 5 most
+  /// promising algorithms are tried. If an asynchronous call or one of a Group comes first, nothing
+  /// is measured, and the rules serve this collective and class; so all ranks must make their first
+  /// call in the same way, otherwise they get Error(mismatch). AllReduce, ReduceScatter, Allgather,
+  /// Broadcast, Reduce, Scatter, Gather and AlltoAll of equal blocks on host memory are measured.
   std::string planner;
   /// RONDO_PROFILE. File with the link profile of this machine, as `rondo tune -o` writes it.
   /// Empty: the one that `rondo tune` stored for this kind of machine, or a general one.

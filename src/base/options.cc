@@ -141,7 +141,7 @@ constexpr Entry kEntries[] = {
     {"RONDO_PLANNER", "",
      "how algorithms are chosen: rules, model (times predicted from RONDO_PROFILE), or measured "
      "(the "
-     "first call of each kind runs all candidates); empty: rules",
+     "first call of each collective and size class tries all algorithms); empty: rules",
      [](Options& options, const std::string& value, std::string_view what) {
        if (!value.empty() && value != "rules" && value != "model" && value != "measured")
          throw Error(ErrorCode::invalid_argument, std::string(what) + ": unknown planner " +

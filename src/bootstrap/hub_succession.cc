@@ -1,7 +1,7 @@
 // Moves the control plane to another rank's process: when the hub's process ends, or when its own
-// ranks have left the communicators that the others still use.
+// ranks have left the communicators that the others still use or may still shrink.
 //
-// The hub offers its role to the lowest rank outside its process that goes on. That rank's process
+// The hub offers its role to the lowest rank outside its process that lives. That rank's process
 // opens a new hub and answers with its address. The old hub sends the address to all ranks. They
 // connect to the new hub and send their state: communicators, calls, and what they wait for. The
 // old hub itself passes on only the list of ranks that are still there. A rank that does not

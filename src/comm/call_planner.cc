@@ -52,9 +52,11 @@ planner::Decision CallPlanner::decide(const Call& call, plan::PlanCache& plans) 
 std::optional<Contest> CallPlanner::contest(const Call& call) {
   Contest contest{candidates(call, specOf(call), policy_, plans_), {}, {}};
   if (contest.candidates.size() < 2) return {};
+  planner::Policy rules = policy_; // what RONDO_ALGO says of other collectives does not matter
+  rules.algorithms.clear();
   const auto usual = [&](Collective collective, std::size_t bytes) {
     return planner::choose({.collective = collective, .ranks = size_, .layout = policy_.layout},
-                           bytes, policy_, plans_);
+                           bytes, rules, plans_);
   };
   contest.agree = usual(Collective::allreduce, contest.candidates.size() * sizeof(double));
   contest.meet = usual(Collective::barrier, 0);
@@ -106,6 +108,8 @@ Explanation CallPlanner::explain(const Call& call) const {
   Explanation made =
       planner::explain(spec, {.bytes = static_cast<double>(bytesOf(call)), .type = call.type},
                        decided, site.network());
+  if (decided.by == planner::Decision::By::measurement)
+    made.why += " The ranks measured that " + made.algorithm + " is the fastest.";
   for (const Trials::Timed& timed : trials_.of(call.collective, bytesOf(call)))
     for (Explanation::Candidate& one : made.candidates)
       if (one.algorithm == timed.choice.text()) one.measured = timed.seconds;

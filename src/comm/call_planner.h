@@ -34,13 +34,14 @@ class CallPlanner {
   /// Of a valid call. Only one thread at a time. Throws if the call cannot be planned.
   Bound bind(const Call& call, engine::Engine& engine);
 
-  /// With this algorithm, whatever the planner says.
+  /// The same with this algorithm, whatever the planner says.
   engine::BoundPlan bind(const Call& call, const plan::Choice& choice, engine::Engine& engine);
 
+  /// What is to be measured before the first call of its kind; nothing if there is no choice. Only
+  /// one thread at a time.
+  std::optional<Contest> contest(const Call& call);
   /// Any thread.
   Trials& trials() { return trials_; }
-  /// What is to be measured before the first call of its kind; nothing if there is no choice.
-  std::optional<Contest> contest(const Call& call);
 
   /// Predicted duration of the call in seconds, for assumed links.
   double predict(const Call& call) const;

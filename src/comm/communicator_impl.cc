@@ -119,12 +119,11 @@ CallCache::Known& CommunicatorImpl::known(const Call& call) {
   return known ? *known : learn(call);
 }
 
-CallCache::Known& CommunicatorImpl::learn(const Call& call) {
+/// Needs the lock. Calls body(). If this rank lacks a resource, the whole communicator fails.
+template <class Body>
+std::invoke_result_t<Body> CommunicatorImpl::orFail(const Call& call, const Body& body) {
   try {
-    auto [plan, algorithm] = planner_.bind(call, *engine_);
-    CallCache::Known& known = calls_.add(call, std::move(plan));
-    known.recorded = recordOf(call, known, recorder_.algorithm(algorithm), size_);
-    return known;
+    return body();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::system) throw; // all ranks get the same error
     failure_.failLocally(title(call), error.what());
@@ -132,6 +131,15 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
     failure_.failLocally(title(call), error.what());
   }
   failure_.rethrow();
+}
+
+CallCache::Known& CommunicatorImpl::learn(const Call& call) {
+  return orFail(call, [&]() -> CallCache::Known& {
+    auto [plan, algorithm] = planner_.bind(call, *engine_);
+    CallCache::Known& known = calls_.add(call, std::move(plan));
+    known.recorded = recordOf(call, known, recorder_.algorithm(algorithm), size_);
+    return known;
+  });
 }
 
 /// Needs the lock. A call that cannot run throws and changes nothing. Exception: if this rank lacks
@@ -201,7 +209,6 @@ Work CommunicatorImpl::start(const Call& call) {
     validate(call, rank_, size_);
     return WorkState::handle(PendingGroup::add(*this, call));
   }
-  if (measures_) measureFirst(call);
   auto state = std::make_shared<WorkState>();
   state->communicator = shared_from_this();
   {
@@ -218,7 +225,7 @@ Work CommunicatorImpl::start(const Call& call) {
 /// Measures the candidates of the first call of its kind.
 void CommunicatorImpl::measureFirst(const Call& call) {
   Trials& trials = planner_.trials();
-  if (call.layout || call.collective == Collective::sendrecv || trials.settled(call)) return;
+  if (call.layout || !Trials::measurable(call) || trials.settled(call)) return;
   std::optional<Contest> contest;
   {
     const ProgressLoop::Lock lock(progress_loop_);
@@ -227,18 +234,26 @@ void CommunicatorImpl::measureFirst(const Call& call) {
     contest = planner_.contest(call);
   }
   if (!contest) return trials.settle(call);
-  trials.keep(call, measure(call, buffersOf(call, rank_, size_), *contest,
-                            [this](const Call& one, const plan::Choice& with) {
-                              return prepared(one, with);
-                            }));
+  const auto prepare = [this](const Call& one, const plan::Choice& with) {
+    return prepared(one, with);
+  };
+  try {
+    trials.keep(call, measure(call, buffersOf(call, rank_, size_), *contest, prepare));
+  } catch (const std::bad_alloc&) {
+    const ProgressLoop::Lock lock(progress_loop_);
+    orFail(call, [] { throw; });
+  }
 }
 
 /// Runs the call with this algorithm, whatever the planner says.
 std::function<void()> CommunicatorImpl::prepared(const Call& call, const plan::Choice& choice) {
   const ProgressLoop::Lock lock(progress_loop_);
-  auto known = std::make_shared<CallCache::Known>(
-      CallCache::make(call, planner_.bind(call, choice, *engine_), rank_, size_));
-  known->recorded = recordOf(call, *known, recorder_.algorithm(choice.text()), size_);
+  const auto known = orFail(call, [&] {
+    auto made = std::make_shared<CallCache::Known>(
+        CallCache::make(call, planner_.bind(call, choice, *engine_), rank_, size_));
+    made->recorded = recordOf(call, *made, recorder_.algorithm(choice.text()), size_);
+    return made;
+  });
   return [this, &call, known] {
     engine::Run run;
     run.attended.store(true, std::memory_order_relaxed);

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -127,6 +128,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  private:
   CallCache::Known& known(const Call& call);
   CallCache::Known& learn(const Call& call);
+  template <class Body>
+  std::invoke_result_t<Body> orFail(const Call& call, const Body& body);
   void submit(const Call& call, engine::Run& run);
   void submit(const Call& call, CallCache::Known& shape, engine::Run& run);
   void finish(engine::Run& run);

@@ -211,6 +211,7 @@ CommunicatorImpl::Parts assemble(std::unique_ptr<bootstrap::Session> session,
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     std::unique_ptr<bootstrap::Session> session, const Options& options,
     std::shared_ptr<observe::Trace> trace) {
+  const base::LogRank in_log(session->rank());
   std::shared_ptr<CommunicatorImpl> impl(
       new CommunicatorImpl(assemble(std::move(session), options)), &CommunicatorImpl::release);
   impl->listen(std::move(trace));

@@ -11,6 +11,7 @@
 
 #include "planner/decide.h"
 #include "planner/suitability.h"
+#include "rondo/error.h"
 #include "rondo/types.h"
 
 namespace rondo::comm {
@@ -86,6 +87,11 @@ std::vector<Trials::Timed> Trials::of(Collective collective, std::size_t bytes) 
   return found == measured_.end() ? std::vector<Timed>() : found->second;
 }
 
+bool Trials::measurable(const Call& call) {
+  return std::ranges::find(planner::kDecided, call.collective) != std::end(planner::kDecided) &&
+         static_cast<std::size_t>(call.type) < kDataTypeCount;
+}
+
 bool Trials::settled(const Call& call) const {
   const std::size_t bytes = bytesOf(call);
   const auto& bits = settled_[static_cast<std::size_t>(call.collective)];
@@ -107,10 +113,8 @@ void Trials::keep(const Call& call, std::vector<Timed> timed) {
 
 std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
                                      const planner::Policy& policy, plan::PlanCache& plans) {
-  const bool decided =
-      std::ranges::find(planner::kDecided, call.collective) != std::end(planner::kDecided);
   const std::size_t bytes = bytesOf(call);
-  if (!decided || call.layout || policy.devices || spec.ranks < 2 ||
+  if (!Trials::measurable(call) || call.layout || policy.devices || spec.ranks < 2 ||
       !plan::parseAlgorithms(policy.algorithms, call.collective).empty())
     return {};
   const planner::Suitability serves(spec, bytes, policy, plans);
@@ -130,15 +134,22 @@ std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
 
 std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, const Contest& contest,
                                    const Trials::Prepare& prepare) {
-  const KeptInput input(call, buffers);
   int together = kTogetherFirst;
   const Call barrier{.collective = Collective::barrier};
   const auto allMeet = prepare(barrier, contest.meet);
+  allMeet(); // behind all earlier calls
+  const KeptInput input(call, buffers);
   std::vector<Candidate> left;
   for (const plan::Choice& choice : contest.candidates) {
-    left.push_back({{choice, std::numeric_limits<double>::infinity()}, prepare(call, choice)});
+    try {
+      left.push_back({{choice, std::numeric_limits<double>::infinity()}, prepare(call, choice)});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+      continue; // on all ranks: its blocks do not fit into messages
+    }
     left.back().run(); // connects the ranks
   }
+  if (left.empty()) return {};
   for (int round = 0; round < kRounds; ++round) {
     std::vector<double> seconds;
     for (const Candidate& one : left) {

@@ -4,6 +4,7 @@
 #include "process.h"
 #include "ranks.h"
 #include "session_cases.h"
+#include "support/grid.h"
 #include "support/paths.h"
 #include "support/test.h"
 
@@ -204,7 +205,7 @@ TEST_CASE(
   for (const int size : {3, 4, 5}) {
     Job job(Host::rank_zero, size, "wait", kRare);
     for (int rank = 0; rank + 1 < size; ++rank) job.start(rank);
-    std::this_thread::sleep_for(1s); // until they have joined
+    std::this_thread::sleep_for(kWholeGrid ? 1s : 3s); // until they have joined
     job.at(0).signal(SIGKILL);
     for (int rank = 1; rank + 1 < size; ++rank) {
       const std::string line = job.at(rank).line();

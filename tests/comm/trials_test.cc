@@ -161,6 +161,47 @@ TEST_CASE("what the user asks for, deterministic mode and groups come before tri
   CHECK(grouped[1].explain(sumOf(10)).decided_by == "rules");
 }
 
+// Proves: what an earlier asynchronous call writes is there before the input is kept and put back.
+TEST_CASE("measuring waits for earlier calls on the same buffer", "[trials]") {
+  constexpr std::size_t count = 500'000;
+  auto ranks = Communicator::createAll(2, byTrials("shm"));
+  CHECK(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+          std::vector<std::int32_t> in(count, comm.rank() + 1), data(count);
+          Work earlier =
+              comm.reduceAsync(in.data(), data.data(), count, DataType::int32, ReduceOp::sum, 0);
+          comm.broadcast(data.data(), data.data(), count, DataType::int32, 0);
+          earlier.wait();
+          for (const std::int32_t value : data)
+            if (value != 3) return "got " + std::to_string(value);
+          return "";
+        })) == "");
+}
+
+TEST_CASE("asynchronous calls measure nothing, and wrong calls are refused", "[trials]") {
+  auto ranks = Communicator::createAll(2, byTrials("inproc"));
+  CHECK(firstComplaint(onRanks(ranks, [](Communicator& comm) {
+          std::vector<std::int32_t> data(10);
+          comm.allReduceAsync(data.data(), data.data(), 10, DataType::int32, ReduceOp::sum).wait();
+          return sums(comm, 10);
+        })) == "");
+  CHECK(ranks[1].explain(sumOf(10)).decided_by == "rules");
+  CollectiveCall wrong = sumOf(10);
+  wrong.type = static_cast<DataType>(99);
+  CHECK(caught([&] { ranks[0].call(wrong); }).code == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("RONDO_ALGO for one collective leaves the others to be measured", "[trials]") {
+  Options options = byTrials("inproc");
+  options.algorithm = "allreduce:ring";
+  options.deterministic = true; // a ring cannot serve it
+  auto ranks = Communicator::createAll(3, options);
+  CHECK(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+          std::vector<std::int32_t> own(8, comm.rank()), all(24);
+          comm.allGather(own.data(), all.data(), 8, DataType::int32);
+          return all[8] == 1 && all[23] == 2 ? "" : "wrong blocks";
+        })) == "");
+}
+
 // Proves: a rank that calls in another way than the others does not make them wait for ever.
 TEST_CASE("a rank that measures alone gets an error that names both calls", "[trials]") {
   auto ranks = Communicator::createAll(2, byTrials("inproc"));

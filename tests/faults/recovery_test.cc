@@ -81,7 +81,7 @@ TEST_CASE("the host ends after a communicator has failed, and the others shrink 
       INFO(transport << ", " << ranks << " ranks");
       REQUIRE(job.ready());
       const bool recovered = job.recovered(allOf(ranks) & ~1ul);
-      INFO(refusals(job));
+      INFO(job.refusals());
       CHECK(recovered);
       for (const auto& [rank, ending] : job.endings) {
         CHECK(ending.code == "aborted");

@@ -229,8 +229,8 @@ TEST_CASE("ucx: a rank that closes right after a large message has been taken do
           out.progress();
           watch.check();
         }
-        inParallel({[&] {
-                      { Out gone = std::move(out); }
+        inParallel({[&, &from = out] {
+                      { Out gone = std::move(from); }
                       world.remove(0);
                     },
                     [&, &to = in] {

@@ -71,9 +71,9 @@ Channels::~Channels() {
 /// Waits until the peers have received the large messages and UCX has sent what it has taken,
 /// unless a failure has left user memory in UCX's hands.
 void Channels::end() noexcept {
-  const base::Deadline deadline(kUcxEnd);
   std::unique_lock lock(lock_);
   const auto moveUntil = [&](const auto& holds) {
+    const base::Deadline deadline(kUcxEnd);
     while (!holds() && !deadline.passed()) {
       if (move()) continue;
       lock.unlock();
