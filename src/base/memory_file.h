@@ -21,8 +21,8 @@ void tryMemoryFile(std::size_t bytes);
 
 /// Checks that `fd`, which a peer sent, is a file as makeMemoryFile(bytes) makes it. Throws
 /// Error(transport) that says what is wrong, or Error(system) if this process gets no memory for
-/// it. Without the seals the peer could shrink the file, and an access to the mapping would be a
-/// signal.
+/// it. Without the seals the peer could shrink the file; an access to the mapping would raise
+/// SIGBUS.
 void checkMemoryFile(int fd, std::size_t bytes);
 /// The same for makeMemoryFile(bytes, head).
 void checkMemoryFile(int fd, std::size_t bytes, std::size_t head);

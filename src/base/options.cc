@@ -140,8 +140,7 @@ constexpr Entry kEntries[] = {
      [](const std::string& value) { return "?" + value; }},
     {"RONDO_PLANNER", "",
      "how algorithms are chosen: rules, model (times predicted from RONDO_PROFILE), or measured "
-     "(the "
-     "first call of each collective and size class tries all algorithms); empty: rules",
+     "(the first blocking call of a collective and size class times the algorithms); empty: rules",
      [](Options& options, const std::string& value, std::string_view what) {
        if (!value.empty() && value != "rules" && value != "model" && value != "measured")
          throw Error(ErrorCode::invalid_argument, std::string(what) + ": unknown planner " +

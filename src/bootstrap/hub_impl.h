@@ -113,8 +113,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
 
   // Succession.
   struct HandOver;
-  /// Ranks outside this process that have not left all communicators. One that has failed counts,
-  /// because its ranks may shrink it.
+  /// Living ranks outside this process that are still in a communicator. A failed communicator
+  /// counts, because its ranks may still shrink it.
   std::set<int> successors(const World& world) const;
   /// Offers the hub to the first rank after `after` that can host it.
   void offer(int after);

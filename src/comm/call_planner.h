@@ -31,7 +31,8 @@ class CallPlanner {
     engine::BoundPlan plan;
     std::string algorithm; ///< empty for a Send or Recv
   };
-  /// Of a valid call. Only one thread at a time. Throws if the call cannot be planned.
+  /// Returns the plan of a valid call. Only one thread at a time. Throws if the call cannot be
+  /// planned.
   Bound bind(const Call& call, engine::Engine& engine);
 
   /// The same with this algorithm, whatever the planner says.
@@ -40,7 +41,7 @@ class CallPlanner {
   /// What is to be measured before the first call of its kind; nothing if there is no choice. Only
   /// one thread at a time.
   std::optional<Contest> contest(const Call& call);
-  /// Any thread.
+  /// Any thread may use it.
   Trials& trials() { return trials_; }
 
   /// Predicted duration of the call in seconds, for assumed links.

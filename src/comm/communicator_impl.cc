@@ -245,7 +245,7 @@ void CommunicatorImpl::measureFirst(const Call& call) {
   }
 }
 
-/// Runs the call with this algorithm, whatever the planner says.
+/// Binds the call with this algorithm. Returns a function that runs it and waits for its end.
 std::function<void()> CommunicatorImpl::prepared(const Call& call, const plan::Choice& choice) {
   const ProgressLoop::Lock lock(progress_loop_);
   const auto known = orFail(call, [&] {

@@ -143,14 +143,15 @@ Connected connect(bootstrap::Session& session, const Options& options, Reach rea
                                            least->slot_bytes, carriers)};
 }
 
-/// Collective. What the planner knows about the communicator, equal on all ranks but for the site.
+/// Collective. What the planner knows about the communicator. Equal on all ranks, except `site`:
+/// how this rank reaches the others.
 planner::Policy policyOf(bootstrap::Session& session, const Options& options,
                          const Connected& connected, const std::vector<Place>& places) {
   // Must be equal on all ranks, so one oversubscribed machine is enough.
   const bool any_oversubscribed =
       std::any_of(places.begin(), places.end(),
                   [&](const Place& place) { return oversubscribed(places, place); });
-  const bool devices = connected.devices.own != nullptr; // on devices no rank takes turns
+  const bool devices = connected.devices.own != nullptr; // where ranks do not wait for processors
   const engine::Fabric& fabric = *connected.fabric;
   const Place& own = places[static_cast<std::size_t>(session.rank())];
   planner::Policy policy{.algorithms = options.algorithm,

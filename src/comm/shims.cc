@@ -1,4 +1,4 @@
-// What only libraries need that present Rondo under another interface.
+// Functions for the libraries that offer Rondo as MPI, NCCL, Python or torch.
 #include "rondo/detail/shims.h"
 
 #include <utility>

@@ -19,17 +19,17 @@ namespace rondo::comm {
 namespace {
 
 constexpr int kRounds = 6;
-/// A candidate that is slower than the fastest by this factor is dropped: after the first round,
-/// which times few calls, and after each later one. On a shared machine times of small calls differ
-/// by half from round to round.
+/// After the first round, which times few calls, a candidate that takes more than kDropFirst times
+/// the fastest one's time is dropped; after later rounds, more than kDropLater times. On a shared
+/// machine times of small calls differ by half from round to round.
 constexpr double kDropFirst = 3.0, kDropLater = 1.5;
 /// Calls that are timed together: few in the first round, where a candidate may be very slow; then
-/// so many that the fastest candidate takes this long, within these bounds. If ranks share
-/// processors, this is as long as a turn of a process.
+/// so many that the fastest candidate takes kSecondsTogether, within these bounds. That is about
+/// one time slice of the scheduler, which matters if ranks share processors.
 constexpr int kTogetherFirst = 3, kFewestTogether = 1, kMostTogether = 1000;
 constexpr double kSecondsTogether = 3e-3;
-/// With more ranks some candidates take very long and connect every rank to every other: only so
-/// many are measured, those with the least time by their cost formulas.
+/// With more ranks some candidates take very long and connect every rank to every other. Then only
+/// the kFew with the least predicted cost are measured, and the one that the planner would choose.
 constexpr int kRanksForAll = 8;
 constexpr std::size_t kFew = 4;
 
@@ -137,7 +137,7 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, con
   int together = kTogetherFirst;
   const Call barrier{.collective = Collective::barrier};
   const auto allMeet = prepare(barrier, contest.meet);
-  allMeet(); // behind all earlier calls
+  allMeet(); // behind all earlier collectives
   const KeptInput input(call, buffers);
   std::vector<Candidate> left;
   for (const plan::Choice& choice : contest.candidates) {

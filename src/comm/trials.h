@@ -20,7 +20,7 @@ namespace rondo::comm {
 /// What the ranks of a communicator have measured, equal on all of them. A measurement counts for
 /// a kind of call: a collective with blocks of a size class, which is more than 2^k and at most
 /// 2^(k+1) bytes. The first call of a kind settles it: it either measures, or leaves all later
-/// calls of the kind to the planner. Any thread.
+/// calls of the kind to the planner. Any thread may use it.
 class Trials {
  public:
   struct Timed {
@@ -34,7 +34,8 @@ class Trials {
   /// Fastest first; empty if this kind of call was not measured.
   std::vector<Timed> of(Collective collective, std::size_t bytes) const;
 
-  /// Whether the call may be asked about: its collective moves blocks, and its type exists.
+  /// Returns whether calls of this collective can be measured (planner::kDecided), and the type is
+  /// valid.
   static bool measurable(const Call& call);
   /// Whether nothing is to be measured for this call any more.
   bool settled(const Call& call) const;
@@ -63,8 +64,9 @@ struct Contest {
 std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
                                      const planner::Policy& policy, plan::PlanCache& plans);
 
-/// Collective. Waits for earlier calls, which may still write to the buffers. Then runs the call
-/// with each candidate in several rounds; after each round all ranks drop the same slow ones.
+/// Collective. Waits for this rank's earlier collectives, which may still write to the buffers.
+/// Then runs the call with each candidate in several rounds; after each round all ranks drop the
+/// same slow ones.
 /// Returns those that it did not drop, fastest first, equal on all ranks. The
 /// contents of both buffers are as before, except that output which the call itself will write is
 /// unspecified.

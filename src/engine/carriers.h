@@ -12,9 +12,9 @@
 
 namespace rondo::engine {
 
-/// Moves the messages of one engine's steps that networks carry. A message may move in part, so a
-/// step that is not ready may nevertheless have made progress: see moved(). No function blocks. Not
-/// thread-safe.
+/// Receives and sends the messages of steps that go over a network. A message may move in part, so
+/// a step that is not ready may nevertheless have made progress: see moved(). No function blocks.
+/// Not thread-safe.
 class Carriers {
  public:
   /// `checksum`: see Options::checksum.
@@ -29,7 +29,7 @@ class Carriers {
   /// Whether no carrier of the plan reads the caller's memory any more.
   bool flush(const BoundPlan& plan);
 
-  /// Where the body of the next message is composed that is not in the caller's memory.
+  /// Where to build the body of the next message, if it is not already in the caller's memory.
   std::byte* staging(End& end) const;
 
   /// Whether bytes have moved since rest().

@@ -1,8 +1,8 @@
 // Checks of arriving messages: they belong to the step that receives them, and with
 // Options::checksum they are intact.
 //
-// The sender sums what it sends, after the step has computed it. The receiver sums what it got,
-// before the step uses it. What passes through shared memory or is lent in place is summed there.
+// The sender computes the checksum of what it sends, the receiver of what it got, before the step
+// uses it. Messages in slots and loans are checked where they are, without a copy.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ inline void requireExpected(const Run& run, const BoundStep& step, const End& en
     failUnexpected(run, step, end, header);
 }
 
-/// Of the value that the step has left at `source`, see sourceOf().
+/// Returns the checksum of the value that the step has left at `source`, see sourceOf().
 std::uint32_t checksumOf(const Run& run, const BoundStep& step, const plan::PieceOffsets& source,
                          std::size_t tile);
 

@@ -28,12 +28,12 @@ class OpenLoans {
   /// Sends the message whose body is `end.offer`, the memory at `data`.
   void lend(End& end, const transport::MessageHeader& header, const std::byte* data);
 
-  /// Whether no peer reads this memory. Revokes the loans of it that no peer has begun to read, so
-  /// this is false at most during a peer's step in progress.
+  /// Whether no peer reads this memory. Revokes the loans of it that no peer has begun to read.
+  /// Returns false only while a peer is reading it.
   bool reclaim(const std::byte* data, std::size_t bytes);
 
-  /// At the end of a run: whether all loans are returned. After many calls it gives late peers a
-  /// copy, so that the run does not wait for them.
+  /// At the end of a run: returns whether all loans are returned. If settle() was called often in
+  /// this run, it revokes the loans that peers have not begun to read: each such peer gets a copy.
   bool settle();
 
   /// Ends all loans of a run that has failed: its caller may free the memory. Waits for peers'

@@ -221,7 +221,7 @@ void Channels::leave(const std::shared_ptr<Outbox>& box) noexcept {
   const std::lock_guard lock(lock_);
   skipDone(*box);
   cut_ |= box->pending() > 0;
-  // Otherwise end() waits for the receipt.
+  // A box that stays here has messages without a receipt; end() waits for it.
   if (box->pending() > 0 || box->received()) outboxes_.erase(box->key);
   left_.push_back(box);
 }

@@ -1,5 +1,5 @@
-// What libraries need that present Rondo under another interface (src/compat). Not part of the
-// public API.
+// Functions for the libraries that offer Rondo as MPI, NCCL, Python or torch (src/compat). Not part
+// of the public API.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,9 @@
 """Builds rondo_torch._C against the torch and the librondo that are there.
 
 librondo is looked for in RONDO_ROOT (where it was installed, or a build folder of the source tree),
-in the Python package rondo, by pkg-config, and in this source tree's own build folder. The module
-finds it again where it was, that of the Python package beside itself.
+in the Python package rondo, by pkg-config, and in this source tree's own build folder. At run time
+the module loads librondo from the place where it was found. The one of the Python package rondo is
+found relative to the module.
 """
 
 import importlib.metadata
@@ -16,7 +17,7 @@ from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 HERE = pathlib.Path(__file__).resolve().parent
-# In what tools/package makes, and in the source tree.
+# The sources are in compat/torch in the archive of tools/package, beside this file in the tree.
 SOURCES = HERE / "compat/torch" if (HERE / "compat/torch").exists() else HERE
 TREE = HERE if SOURCES != HERE else HERE.parents[2]
 

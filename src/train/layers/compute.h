@@ -25,7 +25,7 @@ struct Compute {
 /// machine has no usable one.
 const onednn::Module& cpuLayers();
 const cudnn::Module& gpuLayers();
-/// Whether cpuLayers() returns.
+/// Returns whether cpuLayers() would return.
 bool haveCpuLayers();
 
 /// Device and precision as named by options, for the rank with this number among the ranks of its

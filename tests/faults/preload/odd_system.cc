@@ -1,10 +1,10 @@
 // Preloaded into a program, makes the system calls behave in ways that are allowed and rare.
 //
-// ODD_SYSTEM=often: of the calls on sockets and event descriptors, every second one fails with
-// EINTR or (if it does not block) EAGAIN, or moves only a few bytes. ODD_SYSTEM=K: the K-th call
-// that needs memory, a descriptor or space fails with ENOMEM, EMFILE or ENOSPC; 0: none. Only in
-// the process with RONDO_RANK=1. At the end it prints "calls N" to the standard error, where N is
-// how many there were.
+// ODD_SYSTEM=often: about half of the calls on sockets and event descriptors, chosen at random,
+// fail with EINTR or (if they do not block) EAGAIN, or move only a few bytes. ODD_SYSTEM=K: the
+// K-th call that needs memory, a descriptor or space fails with ENOMEM, EMFILE or ENOSPC; 0: none.
+// Only in the process with RONDO_RANK=1. At the end it prints "calls N" to the standard error,
+// where N is how many there were.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -91,7 +91,7 @@ Oddity next(int fd, int flags) {
   }
 }
 
-/// A new socket has room for this much, so the handshake need not send it twice.
+/// Smaller sends are left alone: the handshake counts on a new socket to take them whole.
 constexpr std::size_t kRoom = 128;
 
 std::size_t few(std::size_t bytes) { return std::min<std::size_t>(bytes, 5); }
@@ -160,7 +160,7 @@ ssize_t read(int fd, void* data, std::size_t bytes) {
 ssize_t write(int fd, const void* data, std::size_t bytes) {
   REAL(write);
   if (next(fd, 0) != Oddity::fails) return real_write(fd, data, bytes);
-  errno = EINTR; // an event descriptor that is written with EAGAIN has been readable before
+  errno = EINTR; // EAGAIN would mean that the counter is full, which cannot be imitated
   return -1;
 }
 

@@ -6,8 +6,8 @@ namespace rondo::training::onednn {
 
 namespace {
 
-// oneDNN is linked with some OpenMP library, or none: this module, and all that was loaded for it,
-// is searched for that library's functions.
+// oneDNN is linked with some OpenMP library, or none. dlsym() looks in the program's libraries
+// first, then in those that this module needs.
 template <class Function>
 Function* openMp(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));

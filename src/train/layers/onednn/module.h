@@ -9,13 +9,13 @@ namespace rondo::training::onednn {
 struct Module {
   decltype(&makeProgram) make;
   decltype(&computes) supports;
-  /// Sets how many threads compute for the calling thread, and returns how many did before; 0 if
-  /// this oneDNN has no threads.
+  /// Sets OpenMP's number of threads for the calling thread. Returns the old number; 0: OpenMP is
+  /// not loaded.
   int (*setThreads)(int count);
 };
 
-/// The number in the symbol changes with Module, Node and Binding, so that a module of another
-/// version is not used.
+/// Raise the number in kModuleSymbol when Module, Node or Binding change: then a module of an older
+/// version is refused.
 inline constexpr const char* kModuleFile = "librondo_train_onednn.so";
 inline constexpr const char* kModuleSymbol = "rondo_train_onednn_1";
 using StartFunction = const Module* (*)();
