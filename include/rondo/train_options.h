@@ -118,7 +118,6 @@ struct TrainOptions {
     int base_batch = 0;
     std::string scaling = "linear";    ///< how base_batch scales; one of trainScalings()
     std::string schedule = "constant"; ///< of the learning rate; one of trainSchedules()
-    double least_rate = 0;             ///< cosine: the learning rate at the end
     int warm_up = 0;                   ///< steps in which the learning rate rises to its full value
     double momentum = 0.9;             ///< sgd and lars
     bool nesterov = false;             ///< sgd: Nesterov's momentum

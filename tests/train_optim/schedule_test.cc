@@ -9,7 +9,6 @@
 #include "rondo/error.h"
 #include "support/test.h"
 #include "train/optim/norm.h"
-#include "train/parallel/recipe.h"
 #include "weights.h"
 
 namespace rondo::test {
@@ -98,19 +97,6 @@ TEST_CASE(
 
   weights.all()[1]->gradient[2] = std::numeric_limits<float>::infinity();
   REQUIRE(!std::isfinite(training::clip(weights.all(), scale, 1).norm));
-}
-
-TEST_CASE("--least-rate is the learning rate at the end of a cosine schedule") {
-  TrainOptions options;
-  options.optimizer.learning_rate = 0.5;
-  options.optimizer.schedule = "cosine";
-  for (const double least : {0.0, 0.125}) {
-    options.optimizer.least_rate = least;
-    const Schedule schedule = training::schedule(options, 10);
-    REQUIRE(rateAt(schedule, 0) == 0.5);
-    REQUIRE(close(rateAt(schedule, 5), (0.5 + least) / 2, 1e-14));
-    REQUIRE(rateAt(schedule, 10) == least);
-  }
 }
 
 } // namespace rondo::test

@@ -75,7 +75,7 @@ std::span<const ScheduleKind> scheduleKinds() {
   static constexpr auto kKinds = std::to_array<ScheduleKind>(
       {{"constant", "the same in all steps", Kind::constant},
        {"step", "divided by 10 after each third of the steps", Kind::step},
-       {"cosine", "half a cosine wave down to --least-rate at the end", Kind::cosine}});
+       {"cosine", "half a cosine wave down to 0 at the end", Kind::cosine}});
   return kKinds;
 }
 

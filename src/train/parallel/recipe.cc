@@ -24,8 +24,7 @@ Schedule schedule(const TrainOptions& options, std::int64_t total_steps) {
           .warmup_rate = scales ? options.optimizer.learning_rate : 0,
           .warmup_steps = static_cast<std::uint64_t>(options.optimizer.warm_up),
           .step_length = std::max<std::uint64_t>((total + 2) / 3, 1),
-          .total_steps = total,
-          .least_rate = options.optimizer.least_rate};
+          .total_steps = total};
 }
 
 void requireParts(const TrainOptions& options, std::int64_t parts, const std::string& what) {
