@@ -17,7 +17,7 @@ struct Explanation {
     double bytes = 0;      ///< moving bytes
     double reduction = 0;  ///< combining operands
     double contention = 0; ///< waiting for a shared processor or line
-    /// What the slowest rank was measured to take for blocks of about this size; 0: not measured.
+    /// Measured seconds of the slowest rank, for blocks of this size class; 0: not measured.
     double measured = 0;
   };
 

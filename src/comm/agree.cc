@@ -1,4 +1,4 @@
-// What the ranks of a communicator tell each other while it is opened.
+// Encodes and exchanges the settings, places and addresses of the ranks.
 #include "comm/agree.h"
 
 #include <algorithm>

@@ -33,7 +33,7 @@ class CallCache {
       return last_;
     return call.layout ? checkUneven(call) : checkEven(call);
   }
-  /// What is known of a valid call that is served by this plan.
+  /// Makes the entry of a valid call with this plan.
   static Known make(const Call& call, engine::BoundPlan plan, int rank, int size);
   /// Call it after check() returned null. The reference is valid until the next add().
   Known& add(const Call& call, engine::BoundPlan plan);

@@ -38,8 +38,8 @@ class CallPlanner {
   /// The same with this algorithm, whatever the planner says.
   engine::BoundPlan bind(const Call& call, const plan::Choice& choice, engine::Engine& engine);
 
-  /// What is to be measured before the first call of its kind; nothing if there is no choice. Only
-  /// one thread at a time.
+  /// Returns the algorithms to measure before the first call of its kind; nothing if there is only
+  /// one. Only one thread at a time.
   std::optional<Contest> contest(const Call& call);
   /// Any thread may use it.
   Trials& trials() { return trials_; }

@@ -116,7 +116,7 @@ std::vector<engine::Fabric::Peer> peersOf(const Reach& reach, const std::vector<
   return peers;
 }
 
-/// What an engine runs on.
+/// The devices and channels that an engine uses.
 struct Connected {
   Devices devices;
   std::unique_ptr<engine::Fabric> fabric;

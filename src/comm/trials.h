@@ -37,7 +37,7 @@ class Trials {
   /// Returns whether calls of this collective can be measured (planner::kDecided), and the type is
   /// valid.
   static bool measurable(const Call& call);
-  /// Whether nothing is to be measured for this call any more.
+  /// Returns whether calls of this kind are settled.
   bool settled(const Call& call) const;
   /// The next calls of this kind measure nothing.
   void settle(const Call& call);
@@ -52,7 +52,7 @@ class Trials {
   std::map<std::pair<Collective, int>, std::vector<Timed>> measured_;
 };
 
-/// What is measured, and the algorithms that the ranks need to do so.
+/// The algorithms to measure, and those of the calls by which the ranks measure.
 struct Contest {
   std::vector<plan::Choice> candidates;
   plan::Choice agree; ///< for the AllReduce by which ranks compare times

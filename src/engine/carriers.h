@@ -32,7 +32,7 @@ class Carriers {
   /// Where to build the body of the next message, if it is not already in the caller's memory.
   std::byte* staging(End& end) const;
 
-  /// Whether bytes have moved since rest().
+  /// Returns whether bytes have moved since rest().
   bool moved() const { return moved_; }
   void rest() { moved_ = false; }
 

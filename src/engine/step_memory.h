@@ -1,4 +1,5 @@
-// Where the data of a step of the host engine are in memory.
+// Computes the addresses of a step's data: in the caller's buffers, in scratch memory, or in
+// messages.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ inline std::byte* addressOf(const Run& run, const plan::PieceOffsets& piece, std
   return run.plan->scratch + offset;
 }
 
-/// Where the value of a step is in memory; null: only in the sent messages.
+/// Returns where the value of a step is in memory; null: only in the sent messages.
 inline const plan::PieceOffsets* sourceOf(const Run& run, const BoundStep& step) {
   if (step.has_output) return &step.output;
   const bool unchanged =
