@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <condition_variable>
@@ -30,10 +31,12 @@ constexpr std::chrono::milliseconds kLastBackoff{200};
 /// processor time than the waiting thread.
 constexpr std::chrono::seconds kLoopLimit{10};
 
-/// Errors of connect() when the listener does not exist yet or is overloaded.
+/// Errors of connect() when the listener does not exist yet or is overloaded, or when the network
+/// lost the packets that look for the host (address resolution, or the first packets to it).
 bool worthARetry(int error) {
-  return error == ECONNREFUSED || error == ECONNRESET || error == ECONNABORTED || error == EAGAIN ||
-         error == EINTR;
+  constexpr std::array kTransient{ECONNREFUSED, ECONNRESET, ECONNABORTED, EAGAIN,
+                                  EINTR,        ETIMEDOUT,  EHOSTUNREACH, EHOSTDOWN};
+  return std::find(kTransient.begin(), kTransient.end(), error) != kTransient.end();
 }
 
 /// The kernel may choose the dialed local port for the dialing socket itself.

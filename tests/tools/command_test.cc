@@ -271,6 +271,23 @@ TEST_CASE("ranks with links that delay or lose packets get right results", "[com
   CHECK(bench("--loss 3", "32K").second > 0);
 }
 
+// Proves: ranks that cannot reach rank 0's host at first try again. The kernel's errors differ from
+// those of a port on which nobody listens yet.
+TEST_CASE("ranks wait for a host that cannot be reached at first", "[command]") {
+  const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network --ranks 3 ";
+  if (shell(network + "--probe").status == 77) return; // the test above reports it
+  // Rank 0's host does not answer ARP requests for two seconds; the others ask once, for one.
+  const Outcome outcome = shell("RONDO=$RONDO " + network +
+                                "-- sh -c 'net=/proc/sys/net/ipv4; if [ $RONDO_RANK = 0 ]; then "
+                                "echo 8 > $net/conf/rail0/arp_ignore; "
+                                "(sleep 2; echo 0 > $net/conf/rail0/arp_ignore) & "
+                                "else echo 1 > $net/neigh/rail0/mcast_solicit; fi; "
+                                "exec $RONDO bench allreduce -b 8 -e 8 -n 1 -w 1 -z 1'");
+  INFO(outcome.err);
+  CHECK(outcome.seconds > 1.5);
+  CHECK(expectGood(outcome) == 1);
+}
+
 // Proves: every network interface that is named carries a share of the data. A rail that becomes
 // slow, and then carries nothing, changes no result, delays no call by more than five seconds, and
 // is reported once by each rank.
