@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "job.h"
+#include "support/grid.h"
 #include "support/paths.h"
 #include "support/test.h"
 
@@ -104,10 +105,14 @@ double undisturbed(const Run& run) {
 // Proves: whichever rank is killed, also the one that hosts the control plane and writes the files,
 // the others make every step of the run, repeat at most one, and reach the same accuracy.
 TEST_CASE("a rank of four is killed in the middle of a training run") {
+  int number = 0;
   for (const char* strategy : {"ddp", "local"}) {
     const double accuracy = undisturbed({.transport = "shm", .strategy = strategy});
     for (const char* transport : {"shm", "tcp"})
       for (const int victim : {0, 2}) {
+        // Sanitizers: each pair of values once.
+        if (const int at = number++; !kWholeGrid && at != 0 && at != 3 && at != 5 && at != 6)
+          continue;
         const Run run{.transport = transport, .strategy = strategy};
         INFO(strategy << ", " << transport << ", rank " << victim);
         const Folder folder;
@@ -132,7 +137,8 @@ TEST_CASE("a rank of four is killed in the middle of a training run") {
 TEST_CASE("a rank joins a training run, another is killed, and one more joins") {
   for (const char* strategy : {"ddp", "local"}) {
     const double accuracy = undisturbed({.transport = "shm", .strategy = strategy});
-    for (const char* transport : {"shm", "tcp"}) {
+    for (const std::string transport : {"shm", "tcp"}) {
+      if (!kWholeGrid && (transport == "shm") != (strategy == std::string("ddp"))) continue;
       const Run run{.transport = transport, .strategy = strategy};
       INFO(strategy << ", " << transport);
       const Folder folder;

@@ -40,7 +40,7 @@ std::vector<std::string> textsOf(const std::vector<DoctorFinding>& found) {
   return texts;
 }
 
-TEST_CASE("doctor: a slow host, rank or pair of ranks is named, and nothing else") {
+TEST_CASE("doctor: a slow host, rank or pair of ranks is named, and nothing else", "[command]") {
   // Values differ by a third, as on a busy machine.
   const auto usual = [](int a, int b) { return 1e8 + 1e6 * ((a * 7 + b * 5) % 31); };
   for (const int hosts : {1, 2, 3, 4, 8})
@@ -87,7 +87,7 @@ TEST_CASE("doctor: a slow host, rank or pair of ranks is named, and nothing else
     }
 }
 
-TEST_CASE("doctor: versions, clocks and processor time of ranks are compared") {
+TEST_CASE("doctor: versions, clocks and processor time of ranks are compared", "[command]") {
   JobFacts job;
   job.ranks = ranksOn(3, 2);
   CHECK(judgeJob(job).empty());
@@ -139,7 +139,7 @@ struct Planted {
 };
 constexpr int kAny = -1;
 
-TEST_CASE("doctor: each fault of a network is one line with its remedy") {
+TEST_CASE("doctor: each fault of a network is one line with its remedy", "[command]") {
   if (!hasHosts()) return;
   const Planted faults[] = {
       {"one of 4 links is slow", "--ranks 4 --mbit 0",
@@ -187,7 +187,7 @@ TEST_CASE("doctor: each fault of a network is one line with its remedy") {
 }
 
 // Proves: the ranks agree how many ways they measure, whatever each of them names.
-TEST_CASE("doctor: an interface that only one rank names is used by that rank only") {
+TEST_CASE("doctor: an interface that only one rank names is used by that rank only", "[command]") {
   if (!hasHosts()) return;
   const Outcome outcome =
       onHosts("--ranks 3 --rails 2 --mbit 0",
@@ -197,7 +197,8 @@ TEST_CASE("doctor: an interface that only one rank names is used by that rank on
   CHECK(nlohmann::json::parse(outcome.out)["links"].size() == 3);
 }
 
-TEST_CASE("doctor: a healthy job of 4 hosts has no finding, in text and JSON, and a heat map") {
+TEST_CASE("doctor: a healthy job of 4 hosts has no finding, in text and JSON, and a heat map",
+          "[command]") {
   if (!hasHosts()) return;
   const TemporaryFolder folder;
   const Outcome outcome =

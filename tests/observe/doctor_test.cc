@@ -56,7 +56,7 @@ void check(const Planted& planted, const std::string& space,
   CHECK(added[0].find(". Remedy: ") != std::string::npos);
 }
 
-TEST_CASE("doctor: each fault of this machine is one line with its remedy") {
+TEST_CASE("doctor: each fault of this machine is one line with its remedy", "[command]") {
   const std::string space = "-mu";
   if (shell("unshare " + space + " mount -t tmpfs none /dev/shm").status != 0) {
     WARN("not run: it needs root, for namespaces");
@@ -90,7 +90,8 @@ TEST_CASE("doctor: each fault of this machine is one line with its remedy") {
   for (const Planted& planted : faults) check(planted, space, findings(healthy.out));
 }
 
-TEST_CASE("doctor: a machine without loopback runs no job; one with bridges only runs its own") {
+TEST_CASE("doctor: a machine without loopback runs no job; one with bridges only runs its own",
+          "[command]") {
   const std::string space = "-mun";
   if (shell("unshare " + space + " true").status != 0) {
     WARN("not run: it needs root, for namespaces");
@@ -122,7 +123,8 @@ TEST_CASE("doctor: a machine without loopback runs no job; one with bridges only
         space, {});
 }
 
-TEST_CASE("doctor: names and addresses that disagree, and a name server that does not answer") {
+TEST_CASE("doctor: names and addresses that disagree, and a name server that does not answer",
+          "[command]") {
   const std::string space = "-munpf --mount-proc --kill-child";
   if (shell("unshare " + space + " sh -c 'ip link add eth9 type veth'").status != 0) {
     WARN("not run: it needs root, for namespaces");
@@ -162,7 +164,7 @@ TEST_CASE("doctor: names and addresses that disagree, and a name server that doe
         space, before);
 }
 
-TEST_CASE("doctor: JSON has every check, and the text only findings") {
+TEST_CASE("doctor: JSON has every check, and the text only findings", "[command]") {
   const Outcome outcome = shell("$RONDO doctor --json");
   const auto page = nlohmann::json::parse(outcome.out);
   CHECK(page["runs"] == (outcome.status == 0));

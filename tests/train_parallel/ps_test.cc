@@ -38,7 +38,8 @@ std::uint64_t sum(const std::vector<std::uint64_t>& counts) {
 
 } // namespace
 
-TEST_CASE("synchronous workers train bit for bit like one rank with as many micro-batches") {
+TEST_CASE("synchronous workers train bit for bit like one rank with as many micro-batches",
+          "[threads]") {
   for (int size : {1, 2, 3, 4})
     for (int servers = 1; servers <= size; ++servers)
       for (bool dedicated : {false, true}) {
@@ -59,7 +60,8 @@ TEST_CASE("synchronous workers train bit for bit like one rank with as many micr
 }
 
 TEST_CASE(
-    "synchronous workers equal ddp with other optimizers, micro-batches, schedules, statistics") {
+    "synchronous workers equal ddp with other optimizers, micro-batches, schedules, statistics",
+    "[threads]") {
   TrainOptions options = servedRun(2);
   options.optimizer.name = "adamw";
   options.optimizer.weight_decay = 0.01;
@@ -84,7 +86,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a push before a synchronization point gets no answer, in whatever order its pieces arrive") {
+    "a push before a synchronization point gets no answer, in whatever order its pieces arrive",
+    "[threads]") {
   // The first layer's gradients complete the second piece long after the first one was sent.
   TrainOptions options = servedRun();
   options.model = "cnn";
@@ -101,7 +104,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("no worker reads values that are older than its bound allows") {
+TEST_CASE("no worker reads values that are older than its bound allows", "[threads]") {
   for (int bound : {0, 1, 3}) {
     TrainOptions options = servedRun(2);
     options.steps = 24;
@@ -128,7 +131,7 @@ TEST_CASE("no worker reads values that are older than its bound allows") {
   }
 }
 
-TEST_CASE("asynchronous workers learn, and end with the same values on all ranks") {
+TEST_CASE("asynchronous workers learn, and end with the same values on all ranks", "[threads]") {
   for (const char* consistency : {"ssp:2", "asp"})
     for (int servers : {1, 3}) {
       TrainOptions options = servedRun(servers);
@@ -146,7 +149,8 @@ TEST_CASE("asynchronous workers learn, and end with the same values on all ranks
     }
 }
 
-TEST_CASE("dedicated servers reach the synchronization points with every consistency") {
+TEST_CASE("dedicated servers reach the synchronization points with every consistency",
+          "[threads]") {
   for (const char* consistency : {"bsp", "ssp:1", "asp"})
     for (int servers : {1, 2}) {
       INFO(consistency << ", " << servers << " servers");
@@ -157,7 +161,8 @@ TEST_CASE("dedicated servers reach the synchronization points with every consist
     }
 }
 
-TEST_CASE("a run continues from its checkpoint with any number of servers, with the same bytes") {
+TEST_CASE("a run continues from its checkpoint with any number of servers, with the same bytes",
+          "[threads]") {
   TemporaryFolder folder;
   for (const char* optimizer : {"sgd", "adamw"}) {
     TrainOptions options = servedRun(2);
@@ -184,7 +189,8 @@ TEST_CASE("a run continues from its checkpoint with any number of servers, with 
   }
 }
 
-TEST_CASE("a checkpoint of asynchronous workers names the options that another run changes") {
+TEST_CASE("a checkpoint of asynchronous workers names the options that another run changes",
+          "[threads]") {
   TemporaryFolder folder;
   TrainOptions options = servedRun();
   options.files.checkpoint = folder.file("file");
@@ -200,7 +206,8 @@ TEST_CASE("a checkpoint of asynchronous workers names the options that another r
                    "step: it was written with another consistency"));
 }
 
-TEST_CASE("metrics of asynchronous workers contain each step at most once, the first one first") {
+TEST_CASE("metrics of asynchronous workers contain each step at most once, the first one first",
+          "[threads]") {
   TemporaryFolder folder;
   TrainOptions options = servedRun();
   options.servers.consistency = "asp";
@@ -221,7 +228,8 @@ TEST_CASE("metrics of asynchronous workers contain each step at most once, the f
   REQUIRE(last == 12);
 }
 
-TEST_CASE("if one rank is asked to stop, all workers stop at the same step, and can continue") {
+TEST_CASE("if one rank is asked to stop, all workers stop at the same step, and can continue",
+          "[threads]") {
   TemporaryFolder folder;
   for (const char* consistency : {"bsp", "ssp:1", "asp"}) {
     TrainOptions options = servedRun(1);
@@ -247,7 +255,7 @@ TEST_CASE("if one rank is asked to stop, all workers stop at the same step, and 
   }
 }
 
-TEST_CASE("options that parameter servers do not support are refused by name") {
+TEST_CASE("options that parameter servers do not support are refused by name", "[threads]") {
   struct Change {
     std::string name;
     std::function<void(TrainOptions&)> make;
@@ -297,7 +305,7 @@ TEST_CASE("options that parameter servers do not support are refused by name") {
   trainAll(std::move(ranks), servedRun());
 }
 
-TEST_CASE("a loss that is not finite ends all ranks, including servers") {
+TEST_CASE("a loss that is not finite ends all ranks, including servers", "[threads]") {
   for (const char* consistency : {"bsp", "ssp:1", "asp"}) {
     TrainOptions options = servedRun(1, true);
     options.servers.consistency = consistency;
@@ -311,7 +319,7 @@ TEST_CASE("a loss that is not finite ends all ranks, including servers") {
   }
 }
 
-TEST_CASE("a worker or server whose callback throws leaves no rank waiting") {
+TEST_CASE("a worker or server whose callback throws leaves no rank waiting", "[threads]") {
   for (int bad : {0, 2})
     for (const char* consistency : {"bsp", "asp"}) {
       TrainOptions options = servedRun(1);

@@ -43,7 +43,8 @@ void waitFor(const std::function<bool()>& condition) {
 
 } // namespace
 
-TEST_CASE("each task is done once and its result arrives at rank 0, on any number of ranks") {
+TEST_CASE("each task is done once and its result arrives at rank 0, on any number of ranks",
+          "[threads]") {
   for (const int ranks : {1, 2, 5})
     for (const int count : {0, 1, 4, 33}) {
       INFO(ranks << " ranks, " << count << " tasks");
@@ -61,7 +62,8 @@ TEST_CASE("each task is done once and its result arrives at rank 0, on any numbe
     }
 }
 
-TEST_CASE("a rank with a long task does not keep the other ranks from doing the rest") {
+TEST_CASE("a rank with a long task does not keep the other ranks from doing the rest",
+          "[threads]") {
   for (const int slow : {0, 1, 2}) {
     std::atomic<int> done{0};
     run(3, [&](Communicator& comm) {
@@ -77,7 +79,7 @@ TEST_CASE("a rank with a long task does not keep the other ranks from doing the 
   }
 }
 
-TEST_CASE("after a stop no rank begins another task") {
+TEST_CASE("after a stop no rank begins another task", "[threads]") {
   for (const int stopped : {0, 1}) {
     std::atomic<int> begun{0}, not_all{0};
     std::atomic<bool> stop{false};
@@ -103,7 +105,7 @@ TEST_CASE("after a stop no rank begins another task") {
   }
 }
 
-TEST_CASE("a result that cannot be kept ends the tasks of all ranks with one error") {
+TEST_CASE("a result that cannot be kept ends the tasks of all ranks with one error", "[threads]") {
   for (const std::string at : {"task 0", "task 1"}) { // of rank 0, or of another one
     std::atomic<int> ended{0};
     run(2, [&](Communicator& comm) {
