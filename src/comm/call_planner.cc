@@ -58,8 +58,8 @@ std::optional<Contest> CallPlanner::contest(const Call& call) {
     return planner::choose({.collective = collective, .ranks = size_, .layout = policy_.layout},
                            bytes, rules, plans_);
   };
-  contest.agree = usual(Collective::allreduce, contest.candidates.size() * sizeof(double));
-  contest.meet = usual(Collective::barrier, 0);
+  contest.allreduce = usual(Collective::allreduce, contest.candidates.size() * sizeof(double));
+  contest.barrier = usual(Collective::barrier, 0);
   return contest;
 }
 

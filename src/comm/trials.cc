@@ -136,8 +136,8 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, con
                                    const Trials::Prepare& prepare) {
   int together = kTogetherFirst;
   const Call barrier{.collective = Collective::barrier};
-  const auto allMeet = prepare(barrier, contest.meet);
-  allMeet(); // behind all earlier collectives
+  const auto waitForAll = prepare(barrier, contest.barrier);
+  waitForAll(); // and for all earlier collectives
   const KeptInput input(call, buffers);
   std::vector<Candidate> left;
   for (const plan::Choice& choice : contest.candidates) {
@@ -153,13 +153,13 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, con
   for (int round = 0; round < kRounds; ++round) {
     std::vector<double> seconds;
     for (const Candidate& one : left) {
-      allMeet();
+      waitForAll();
       const auto from = std::chrono::steady_clock::now();
       for (int i = 0; i < together; ++i) one.run();
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - from;
       seconds.push_back(took.count() / together);
     }
-    maximum(seconds, contest.agree, prepare);
+    maximum(seconds, contest.allreduce, prepare);
     for (std::size_t i = 0; i < left.size(); ++i)
       left[i].timed.seconds = std::min(left[i].timed.seconds, seconds[i]);
     const auto time = [](const Candidate& one) { return one.timed.seconds; };

@@ -64,9 +64,11 @@ bool haveCpuLayers() { return cpu().module != nullptr; }
 
 const onednn::Module& cpuLayers() {
   if (haveCpuLayers()) return *cpu().module;
-  const std::string remedy = *RONDO_DNNL_MISSING == '\0'
-                                 ? " (it needs oneDNN; Debian: libdnnl2; wheels: rondo-onednn)"
-                                 : "";
+  std::string remedy; // the loader's text begins with the name of the file that it did not find
+  if (cpu().why.starts_with(onednn::kModuleFile))
+    remedy = " (a part of Rondo, beside librondo.so; wheels: pip install rondo-onednn; "
+             "static programs find it by LD_LIBRARY_PATH)";
+  else if (*RONDO_DNNL_MISSING == '\0') remedy = " (oneDNN; Debian: libdnnl2)";
   throw Error(ErrorCode::unsupported, "train: device cpu: " + cpu().why + remedy);
 }
 
@@ -86,11 +88,11 @@ int localRank(const std::vector<std::vector<std::byte>>& machines, int rank) {
 }
 
 Compute computeOf(const std::string& device, const std::string& precision, int local_rank) {
+  if (device == "cuda" && precision != "float32")
+    throw Error(ErrorCode::unsupported, "train: device cuda computes in float32 only");
   requireTrainDevice(device);
   Compute compute(precisionOf(precision));
   if (device == "cpu") return compute;
-  if (compute.precision != Precision::float32)
-    throw Error(ErrorCode::unsupported, "train: device cuda computes in float32 only");
   const Options set = Options::fromEnvironment();
   compute.gpu = cudnn::Gpu{gpuOf(gpus().devices, set.device, local_rank), set.timeout};
   return compute;
