@@ -46,6 +46,7 @@ class StepRunner {
 
  private:
   static bool copySmall(Run& run, const BoundStep& step, std::size_t tile);
+  transport::Use useOf(const BoundPlan& plan) const;
   std::optional<transport::Loan> offerOf(const Run& run, const BoundStep& step, const End& end,
                                          std::size_t tile) const;
   void compute(Run& run, const BoundStep& step, std::size_t tile);
