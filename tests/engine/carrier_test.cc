@@ -3,10 +3,13 @@
 // right result if all channels are such carriers, and if only some are. One thread runs all ranks
 // in turn, so a deadlock is noticed at once, without a deadline.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "engine/host_engine.h"
 #include "plan/registry.h"
@@ -417,32 +420,93 @@ TEST_CASE("every algorithm ends with the right result when lent messages are not
       allAlgorithms(Network::Sharing::all, true, depth, bodies);
 }
 
-// Proves: a rank that has received a message and waits for another rank does not keep the sender's
-// memory. The sender copies all that the receiver has shared, and its call ends.
-TEST_CASE("the root of a broadcast does not wait for a rank that waits for a late rank") {
-  std::mt19937 random(7);
+namespace {
+
+/// A broadcast of four messages along a chain of three ranks. Rank 1 has passed on the first
+/// message and has shared the next two, but it cannot go on: its channel to rank 2 is full, because
+/// rank 2 has not begun this call and the two calls before it.
+struct LateRank {
+  static constexpr std::size_t kSmall = 251, kLarge = 4 * 256;
+
+  LateRank() {
+    network.depth = 3;
+    network.sharing = Network::Sharing::all;
+    network.lending = true;
+    network.bodies = Network::Bodies::shared;
+    for (int r = 0; r < 3; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 3));
+    REQUIRE(runAll(network, ranks, chain, spec, 7, false, 1, random) == ""); // connected
+    for (int call = 0; call < 2; ++call) {
+      for (Rank* rank : {ranks[0].get(), ranks[1].get()})
+        rank->submit(chain, spec, kSmall, false, 1);
+      REQUIRE(run({0, 1}));
+    }
+    for (Rank* rank : {ranks[0].get(), ranks[1].get()}) rank->submit(chain, spec, kLarge, false, 1);
+    ranks[0]->progress();
+    ranks[1]->progress();
+  }
+  /// Lets these ranks take turns; whether the calls of all of them have ended.
+  bool run(const std::vector<std::size_t>& some) {
+    for (int turn = 0; turn < 3000; ++turn) {
+      bool done = true;
+      for (const std::size_t r : some) {
+        ranks[r]->progress();
+        done &= ranks[r]->done();
+      }
+      if (done) return true;
+    }
+    return false;
+  }
+
+  std::mt19937 random{7};
   const plan::Algorithm& chain = *plan::findAlgorithm("chain");
   const plan::Spec spec{Collective::broadcast, 3, 0, 0};
   Network network;
-  network.depth = 3;
-  network.sharing = Network::Sharing::all;
-  network.lending = true;
-  network.bodies = Network::Bodies::shared;
   std::vector<std::unique_ptr<Rank>> ranks;
-  for (int r = 0; r < 3; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 3));
-  REQUIRE(runAll(network, ranks, chain, spec, 7, false, 1, random) == ""); // connected
-  // Six messages: three fill the channel to rank 2, and rank 1 holds the others.
-  constexpr std::size_t kCount = 6 * 256;
-  for (auto& rank : ranks) rank->submit(chain, spec, kCount, false, 1);
-  for (int turn = 0; turn < 2000 && !ranks[0]->done(); ++turn)
-    for (int r : {0, 1}) ranks[static_cast<std::size_t>(r)]->progress();
-  CHECK(ranks[0]->done());
-  for (int turn = 0; turn < 2000 && !(ranks[1]->done() && ranks[2]->done()); ++turn)
-    for (int r : {1, 2}) ranks[static_cast<std::size_t>(r)]->progress();
-  for (auto& rank : ranks) {
-    REQUIRE(rank->done());
-    CHECK(rank->wrong(spec, kCount, 1) == "");
+};
+
+} // namespace
+
+// Proves: a rank that shares a message and waits for another rank does not keep the sender's
+// memory. The sender copies the whole body, and its call ends.
+TEST_CASE("the root of a broadcast does not wait for a rank that waits for a late rank") {
+  LateRank late;
+  CHECK(late.run({0}));
+  CHECK_FALSE(late.ranks[1]->done());
+  for (int call = 0; call < 2; ++call) {
+    late.ranks[2]->submit(late.chain, late.spec, LateRank::kSmall, false, 1);
+    REQUIRE(late.run({2}));
+    CHECK(late.ranks[2]->wrong(late.spec, LateRank::kSmall, 1) == "");
   }
+  late.ranks[2]->submit(late.chain, late.spec, LateRank::kLarge, false, 1);
+  REQUIRE(late.run({1, 2}));
+  CHECK(late.ranks[2]->wrong(late.spec, LateRank::kLarge, 1) == "");
+  CHECK(late.ranks[1]->wrong(late.spec, LateRank::kLarge, 1) == "");
+}
+
+// Proves: a call that fails does not end while a peer copies to its memory, and no copy begins
+// after that.
+TEST_CASE("a failed call waits for the end of a copy to its memory") {
+  LateRank late;
+  const auto found = late.network.rings.find(ChannelId{1, 0, 1, 0});
+  REQUIRE(found != late.network.rings.end());
+  const auto& memory = found->second;
+  SlotRing ring(memory.get(), late.network.depth, late.network.slot_bytes, memory);
+  // The numbers of the second and third message; each one, also of the calls before, counts two.
+  constexpr std::uint64_t kSecond = 9, kThird = 11;
+  const std::size_t bytes = 256 * sizeof(std::int32_t);
+  REQUIRE(ring.takePart(kSecond, bytes));
+  std::atomic<bool> ended{false};
+  std::thread failing([&] {
+    late.ranks[1]->fail();
+    ended = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK_FALSE(ended);
+  CHECK_FALSE(late.ranks[1]->done());
+  ring.finishPart(kSecond, true);
+  failing.join();
+  CHECK(late.ranks[1]->done());
+  CHECK_FALSE(ring.takePart(kThird, bytes));
 }
 
 // Proves: a rank that cannot read one of a step's messages gives back the others that it has begun

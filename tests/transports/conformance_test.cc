@@ -103,7 +103,7 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
       bool made = false;
       Bytes body;
       bool in_body = false;
-      const Watch watch("for both carriers of messages");
+      Watch watch("for a message to move, either way");
       while (sent < kMessages || received < kMessages || out.pending() > 0) {
         watch.check();
         if (sent < kMessages) {
@@ -114,6 +114,7 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
             made = true;
           }
           if (out.start(sent, next)) {
+            watch.moved();
             ++sent;
             made = false;
           }
@@ -131,6 +132,7 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
         }
         const MutableBytes one{body.data(), body.size()};
         if (!in.receive(std::span(&one, 1))) continue;
+        watch.moved();
         in_body = false;
         const std::byte mark{static_cast<unsigned char>(received)};
         require(
