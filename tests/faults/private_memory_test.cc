@@ -151,7 +151,12 @@ TEST_CASE("a rank in another user namespace reads nobody, and others read it", "
 TEST_CASE("memory that is refused after it was allowed is sent by slots from then on",
           "[private]") {
   for (const int ranks : {2, 3}) {
-    const Outcome outcome = right(ranks, "1 later");
+    Outcome outcome;
+    // On a busy machine a rank may come late to all calls of the second round, and then it reads
+    // nothing, because the other ranks have copied everything.
+    for (int attempt = 0; attempt < 10 && outcome.refusals.empty(); ++attempt)
+      outcome = right(ranks, "1 later");
+    INFO(ranks << " ranks\n" << outcome.log);
     CHECK(outcome.refusals == std::map<int, int>{{1, 1}});
   }
 }
