@@ -24,7 +24,6 @@ void OpenLoans::lend(End& end, const transport::MessageHeader& header, const std
   // Without the returned ones the list stays short: a channel has at most `depth` open loans.
   if (open_.size() >= kManyLoans) std::erase_if(open_, [](const Loan& l) { return l.returned(); });
   open_.push_back({&end, number, data, header.bytes});
-  end.offer.reset();
 }
 
 bool OpenLoans::reclaim(const std::byte* data, std::size_t bytes) {

@@ -117,17 +117,17 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
 
   if (checksum_) [[unlikely]]
     requireIntactBodies(run, step);
+  // Peers can read the input of a step that only copies while this rank copies it.
+  const bool early = step.bytes >= kLarge && !checksum_ && unchangedInput(run, step);
+  if (early) lend(run, step, tile, 0);
   if (!alreadyInPlace(run, step)) compute(run, step, tile);
 
   const std::uint32_t checksum = checksum_ && !step.sends.empty() ? checksumOf(run, step, tile) : 0;
+  if (step.bytes >= kLarge && !early) lend(run, step, tile, checksum);
   for (End* end : step.sends) {
     if (!end->mapped()) continue;
-    const transport::MessageHeader header{run.signature, step.bytes, checksum};
-    if (end->offer) {
-      run.plan->loans.lend(*end, header, addressOf(run, *sourceOf(run, step), 0, tile));
-    } else {
-      end->ring->publish(header);
-    }
+    if (!end->offer) end->ring->publish({run.signature, step.bytes, checksum});
+    end->offer.reset();
   }
   if (step.carries) carriers_.send(run, step, tile, checksum);
   for (const BoundOperand& input : step.inputs) {
@@ -141,16 +141,31 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   return true;
 }
 
+/// The memory that a step lends, or null.
+const std::byte* StepRunner::lentBy(const Run& run, const BoundStep& step, std::size_t tile) {
+  if (step.segments.size() != 1) return nullptr;
+  const plan::PieceOffsets* const input = unchangedInput(run, step);
+  const plan::PieceOffsets* const source = input ? input : sourceOf(run, step);
+  return source ? addressOf(run, *source, 0, tile) : nullptr;
+}
+
 /// The loan for the step's message; empty if copying is better.
 std::optional<transport::Loan> StepRunner::offerOf(const Run& run, const BoundStep& step,
                                                    const End& end, std::size_t tile) const {
-  if (!end.loans || step.segments.size() != 1) return {};
-  const plan::PieceOffsets* source = sourceOf(run, step);
-  if (!source) return {};
+  const std::byte* const data = end.loans ? lentBy(run, step, tile) : nullptr;
+  if (!data) return {};
   // In place, a rank would overwrite what it lends.
   const bool overwrites = run.plan->use == transport::Use::exchange && run.input == run.output;
-  return OpenLoans::offer(end, addressOf(run, *source, 0, tile), step.bytes,
+  return OpenLoans::offer(end, data, step.bytes,
                           overwrites ? transport::Use::combine : run.plan->use);
+}
+
+/// Sends the message to the peers to which it is offered as a loan.
+void StepRunner::lend(const Run& run, const BoundStep& step, std::size_t tile,
+                      std::uint32_t checksum) {
+  for (End* end : step.sends)
+    if (end->offer)
+      run.plan->loans.lend(*end, {run.signature, step.bytes, checksum}, lentBy(run, step, tile));
 }
 
 void StepRunner::compute(Run& run, const BoundStep& step, std::size_t tile) {

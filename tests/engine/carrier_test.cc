@@ -257,6 +257,7 @@ class Rank {
   bool progress() { return engine_.progress(); }
   void fail() { engine_.failAll(Error(ErrorCode::aborted, "the test ends it")); }
   bool done() const { return run_->done.load(); }
+  const std::byte* input() const { return run_->input; }
   std::string position() { return done() ? "done" : engine_.position(*run_).text; }
 
   std::string wrong(const plan::Spec& spec, std::size_t count, std::int32_t factor) const {
@@ -507,6 +508,32 @@ TEST_CASE("a failed call waits for the end of a copy to its memory") {
   failing.join();
   CHECK(late.ranks[1]->done());
   CHECK_FALSE(ring.takePart(kThird, bytes));
+}
+
+// Proves: a rank that sends and copies its input lends the input, which needs no copy before.
+TEST_CASE("the root of a broadcast lends its input") {
+  const plan::Algorithm& chain = *plan::findAlgorithm("chain");
+  const plan::Spec spec{Collective::broadcast, 2, 0, 0};
+  Network network;
+  network.sharing = Network::Sharing::all;
+  network.lending = true;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int r = 0; r < 2; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 2));
+  for (auto& rank : ranks) rank->submit(chain, spec, 251, false, 1);
+  const auto sent = [&]() -> const std::byte* {
+    const auto found = network.rings.find({1, 0, 1, 0});
+    if (found == network.rings.end()) return nullptr;
+    SlotRing ring(found->second.get(), network.depth, network.slot_bytes, found->second);
+    if (!ring.readable()) return nullptr;
+    Pointers reader(false);
+    const std::byte* const body = ring.readBody(251 * sizeof(std::int32_t), &reader);
+    ring.giveBack();
+    return body;
+  };
+  for (int turn = 0; turn < 10 && !sent(); ++turn)
+    for (const std::size_t r : {1, 0}) ranks[r]->progress();
+  CHECK(sent() == ranks[0]->input());
+  for (auto& rank : ranks) rank->fail();
 }
 
 // Proves: a rank that cannot read one of a step's messages gives back the others that it has begun

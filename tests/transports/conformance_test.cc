@@ -100,9 +100,8 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
       // more.
       std::vector<Bytes> ring(static_cast<std::size_t>(out.port().depth) + 1);
       std::uint64_t sent = 0, received = 0;
-      bool made = false;
+      bool made = false, in_body = false;
       Bytes body;
-      bool in_body = false;
       Watch watch("for a message to move, either way");
       while (sent < kMessages || received < kMessages || out.pending() > 0) {
         watch.check();
