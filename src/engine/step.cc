@@ -8,6 +8,7 @@
 #include "engine/bodies.h"
 #include "engine/message_checks.h"
 #include "engine/step_memory.h"
+#include "plan/lend.h"
 
 namespace rondo::engine {
 
@@ -55,19 +56,18 @@ void StepRunner::classify(BoundPlan& plan) const {
 }
 
 /// What the receivers do with the plan's messages, where one copy by the system is faster than two.
-transport::Use StepRunner::useOf(const BoundPlan& plan) const {
+transport::Use StepRunner::useOf(const BoundPlan& bound) const {
   using transport::Use;
-  if (plan.exchanges && !oversubscribed_) return Use::exchange;
+  if (bound.exchanges && !oversubscribed_) return Use::exchange;
   // Several threads copy to and from slots faster than one copies between processes.
-  if (reduces(plan.collective) || combiner_) return Use::combine;
+  if (reduces(bound.collective) || combiner_) return Use::combine;
   // Ranks that share a processor cannot share the work of a copy. The receivers of a Scatter have
   // no other work.
-  if (oversubscribed_) return plan.collective == Collective::scatter ? Use::keep : Use::combine;
+  if (oversubscribed_) return bound.collective == Collective::scatter ? Use::keep : Use::combine;
   // Where all ranks send and receive, none has time to help. 2 processes, us, slots twice, to show
   // the noise, and reading: allgather of 1 MiB 264, 257 and 257, of 2 MiB 564, 551 and 625;
   // alltoall of 512 KiB 116, 115 and 100, of 1 MiB 285, 284 and 271, of 2 MiB 621, 707 and 696.
-  const bool one_way = hasRoot(plan.collective) || plan.collective == Collective::sendrecv;
-  return one_way ? Use::one_way : Use::combine;
+  return plan::movesOneWay(bound.collective) ? Use::one_way : Use::combine;
 }
 
 /// attempt() for a BoundStep::small_copy without scaling.

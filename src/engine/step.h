@@ -46,7 +46,7 @@ class StepRunner {
 
  private:
   static bool copySmall(Run& run, const BoundStep& step, std::size_t tile);
-  transport::Use useOf(const BoundPlan& plan) const;
+  transport::Use useOf(const BoundPlan& bound) const;
   std::optional<transport::Loan> offerOf(const Run& run, const BoundStep& step, const End& end,
                                          std::size_t tile) const;
   static const std::byte* lentBy(const Run& run, const BoundStep& step, std::size_t tile);
