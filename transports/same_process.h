@@ -3,22 +3,40 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "transports/transport.h"
 
 namespace rondo::transport {
 
-/// Threads share an address space, so a loan is an address.
+/// Threads share an address space, so a loan is an address. Both threads copy the bodies of one-way
+/// calls: 2 threads, us, the receiver alone and both: broadcast of 64 KiB 6.8 and 3.5, of 1 MiB 86
+/// and 32, of 4 MiB 390 and 201; gather of 256 KiB 13.2 and 3.9, of 4 MiB 214 and 92.
+/// Loan::words: address, whether the sender copies parts.
 class SameProcess final : public Loans {
  public:
-  std::optional<Loan> offer(const void* data, std::size_t) override {
-    return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
+  std::optional<Loan> offer(const void* data, std::size_t, Use use) override {
+    return Loan{{reinterpret_cast<std::uintptr_t>(data), use == Use::one_way}};
   }
   const std::byte* find(const Loan& loan, std::size_t) override {
-    return reinterpret_cast<const std::byte*>(loan.words[0]);
+    return shared(loan) ? nullptr : bodyOf(loan);
   }
-  bool outliveSender() const override { return false; }
+  bool read(const Loan& loan, std::size_t offset, void* to, std::size_t size) override {
+    std::memcpy(to, bodyOf(loan) + offset, size);
+    return true;
+  }
+  bool shared(const Loan& loan) const override { return loan.words[1] != 0; }
+  bool write(const void* from, std::uint64_t to, std::size_t size) override {
+    std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), from, size);
+    return true;
+  }
+  bool mayFree(const void*, std::size_t) const override { return false; }
+
+ private:
+  static const std::byte* bodyOf(const Loan& loan) {
+    return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(loan.words[0]));
+  }
 };
 
 } // namespace rondo::transport

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/memory_file.h"
@@ -36,7 +37,9 @@ namespace rondo::transport {
 ///
 /// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
-/// the body into the slot. So no rank ever waits for a peer in order to reuse memory.
+/// the body into the slot. A body that is not mapped at the consumer may be shared: both ends copy
+/// parts of it to the consumer's memory, and the producer can copy all those that the consumer has
+/// not begun. So no rank ever waits for a peer in order to reuse memory.
 class SlotRing {
  public:
   static constexpr std::size_t kInlineBytes = 40, kSmallBytes = 8;
@@ -48,6 +51,12 @@ class SlotRing {
   static constexpr std::size_t bytesNeeded(int depth, std::size_t slot_bytes) {
     return kBodiesAt(depth) + static_cast<std::size_t>(depth) * padded(slot_bytes);
   }
+
+  /// A part of a body that both ends copy.
+  struct Part {
+    std::uint64_t to = 0; ///< address in the consumer's process
+    std::size_t offset = 0, bytes = 0;
+  };
 
   /// Whether all slots have memory, or only the lines. In the latter case the producer allocates
   /// the memory of a slot when a message needs it (base::allocateMapped), and keeps it.
@@ -119,22 +128,49 @@ class SlotRing {
     endLine(line);
     return written_ - 1;
   }
-  /// Whether the consumer has released the message. Its reads happened before.
+  /// Whether the consumer reads the body of a lent message no more: it has released the message, or
+  /// the producer has copied all parts of the body to it. Its reads happened before.
   bool returned(std::uint64_t number) {
     if (freed_ < number) reclaim();
-    return freed_ >= number;
+    return freed_ >= number || delivered(lineOf(lineAt(number)));
+  }
+  /// Whether the consumer is reading the body of a lent message.
+  bool beingRead(std::uint64_t number) {
+    const std::uint32_t state = lineOf(lineAt(number)).state().load(std::memory_order_relaxed);
+    return state == kTaken || (state & kKind) == kShared;
+  }
+  /// The next part of a lent body that the producer is to copy for a consumer that shares the work
+  /// (see share()); nothing if there is none. finishPart() must follow.
+  std::optional<Part> takePart(std::uint64_t number, std::size_t bytes) {
+    if (freed_ >= number) return {};
+    Line& line = lineOf(lineAt(number));
+    return claim(line, bytes, kOneOfProducer);
+  }
+  /// `copied`: false if the producer could not copy the part that it took.
+  void finishPart(std::uint64_t number, bool copied) {
+    std::atomic<std::uint32_t>& state = lineOf(lineAt(number)).state();
+    if (!copied) state.fetch_or(kPartFailed, std::memory_order_relaxed);
+    state.fetch_add(kOneFinished, std::memory_order_release);
+  }
+  /// Whether the consumer cannot read the lent body, so that the producer must revoke() the loan.
+  bool refused(std::uint64_t number) {
+    return lineOf(lineAt(number)).state().load(std::memory_order_relaxed) == kRefused;
   }
   /// Copies the body of a lent message that is not returned() into its slot. `bytes`: its size.
   /// False: too late, because the consumer is reading it; the consumer will release it without
   /// waiting for anything.
   bool revoke(std::uint64_t number, const void* data, std::size_t bytes) {
     Line& line = lineOf(lineAt(number));
-    if (line.state().load(std::memory_order_relaxed) != kLent) return false;
+    const std::uint32_t state = line.state().load(std::memory_order_acquire);
+    if (state != kLent && state != kRefused) return false;
     std::memcpy(bodyAt(line.place()), data, bytes);
-    return change(line, kLent, kInSlot);
+    return change(line, state, kInSlot);
   }
   /// As revoke(), but drops the message: the consumer never gets it. Only after a failure.
-  bool withdraw(std::uint64_t number) { return change(lineOf(lineAt(number)), kLent, kWithdrawn); }
+  bool withdraw(std::uint64_t number) {
+    Line& line = lineOf(lineAt(number));
+    return change(line, kLent, kWithdrawn) || change(line, kRefused, kWithdrawn);
+  }
 
   // Functions of the consumer.
 
@@ -152,7 +188,8 @@ class SlotRing {
   }
   /// The body of the next message. Call only after readable() has returned a header. `loans` finds
   /// a lent body (null: no message of this ring is lent); the lender then waits for release() or
-  /// giveBack(). Null: the message was withdrawn.
+  /// giveBack(). Null: the message was withdrawn, or refused and is not in its slot yet, or its
+  /// body is not mapped here (see unmapped()).
   const std::byte* readBody(std::size_t bytes, Loans* loans = nullptr) {
     if (bytes <= kSmallBytes) return halfOf(read_line_, read_).body;
     Line& line = lineOf(read_line_);
@@ -160,14 +197,81 @@ class SlotRing {
     const std::uint32_t state = line.state().load(std::memory_order_acquire);
     if (loans && state == kLent && change(line, kLent, kTaken))
       return loans->find(line.loan(), bytes);
-    return line.state().load(std::memory_order_acquire) == kWithdrawn ? nullptr
-                                                                      : bodyAt(line.place());
+    return line.state().load(std::memory_order_acquire) == kInSlot ? bodyAt(line.place()) : nullptr;
   }
+  /// After readBody() returned null: the loan of a body that is not mapped here; null if the
+  /// message was withdrawn or refused.
+  const Loan* unmapped() {
+    Line& line = lineOf(read_line_);
+    const std::uint32_t state = line.state().load(std::memory_order_relaxed);
+    return state == kTaken || (state & kKind) == kShared ? &line.loan() : nullptr;
+  }
+  /// After unmapped(): from now on both ends copy parts of the body to this address of the
+  /// consumer's process. Each part is copied by one end; the consumer takes them from the front and
+  /// the producer from the back.
+  void share(std::byte* to) { share(lineOf(read_line_), to); }
+  /// The address given to share() or shareLater() for the next message; null: it is not shared.
+  std::byte* sharedTo() {
+    Line& line = lineOf(read_line_);
+    if ((line.state().load(std::memory_order_relaxed) & kKind) != kShared) return nullptr;
+    return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(line.destination()));
+  }
+  /// share() for the message that comes `later` messages after a large one that is readable(), if
+  /// it has arrived, has the same size and call, and `may` accepts its loan. So the producer does
+  /// not wait until the consumer is there.
+  template <class May>
+  void shareLater(std::uint64_t later, std::byte* to, const May& may) {
+    Line& line = lineOf((read_line_ + later) % lines_);
+    if (line.number.load(std::memory_order_acquire) != read_ + 2 * later + 1) return;
+    const MessageHeader& first = lineOf(read_line_).header;
+    if (line.header.signature != first.signature || line.header.bytes != first.bytes) return;
+    if (line.state().load(std::memory_order_relaxed) == kLent && change(line, kLent, kTaken)) {
+      if (may(std::as_const(line.loan()))) return share(line, to);
+      line.state().store(kLent, std::memory_order_release);
+    }
+  }
+  /// After a failure: takes what is left of all shared messages, and gives those back that the
+  /// producer does not write any more. True if there are no others.
+  bool endShared() {
+    bool all = true;
+    for (std::uint64_t later = 0; later < depth_; ++later) {
+      Line& line = lineOf((read_line_ + later) % lines_);
+      if (line.number.load(std::memory_order_acquire) != read_ + 2 * later + 1 ||
+          line.header.bytes <= kInlineBytes ||
+          (line.state().load(std::memory_order_acquire) & kKind) != kShared)
+        continue;
+      while (claim(line, line.header.bytes, kOneOfConsumer)) continue;
+      const std::uint32_t state = line.state().load(std::memory_order_acquire);
+      if (field(state, kOneFinished) == field(state, kOneOfProducer)) {
+        line.state().store(kLent, std::memory_order_release);
+      } else {
+        all = false;
+      }
+    }
+    return all;
+  }
+  /// The next part that the consumer is to copy, or nothing.
+  std::optional<Part> nextPart(std::size_t bytes) {
+    return claim(lineOf(read_line_), bytes, kOneOfConsumer);
+  }
+  /// After nextPart() returned nothing: whether the producer has finished its parts, and whether
+  /// either end could not copy one.
+  enum class Parts { pending, copied, failed };
+  Parts parts() {
+    const std::uint32_t state = lineOf(read_line_).state().load(std::memory_order_acquire);
+    if (field(state, kOneFinished) != field(state, kOneOfProducer)) return Parts::pending;
+    return state & kPartFailed ? Parts::failed : Parts::copied;
+  }
+  /// The consumer could not copy a part that it took.
+  void failPart() { lineOf(read_line_).state().fetch_or(kPartFailed, std::memory_order_relaxed); }
   /// Undoes readBody().
   void giveBack() {
     if (halfOf(read_line_, read_).header.bytes > kInlineBytes)
       change(lineOf(read_line_), kTaken, kLent);
   }
+  /// After unmapped(): the body cannot be read. No part of it is pending. The producer copies it to
+  /// its slot.
+  void refuse() { lineOf(read_line_).state().store(kRefused, std::memory_order_release); }
   void release() {
     const bool whole = halfOf(read_line_, read_).header.bytes > kSmallBytes;
     if (read_ % 2 == 1 || whole) {
@@ -181,7 +285,13 @@ class SlotRing {
 
  private:
   // The states of a large message: where its body is.
-  static constexpr std::uint32_t kInSlot = 0, kLent = 1, kTaken = 2, kWithdrawn = 3;
+  static constexpr std::uint32_t kInSlot = 0, kLent = 1, kTaken = 2, kWithdrawn = 3, kShared = 4,
+                                 kRefused = 5, kKind = 7;
+  // A shared one also counts the parts that each end has taken, and those that the producer has
+  // finished: 8, 8 and 7 bits.
+  static constexpr std::uint32_t kOneOfConsumer = 1u << 8, kOneOfProducer = 1u << 16,
+                                 kOneFinished = 1u << 24, kPartFailed = 1u << 31;
+  static constexpr std::size_t kMostParts = 64;
 
   /// In the flag of a second half: this half stays empty.
   static constexpr std::uint64_t kSkipped = std::uint64_t{1} << 63;
@@ -205,10 +315,13 @@ class SlotRing {
       return *std::launder(reinterpret_cast<std::uint32_t*>(inline_body + 4));
     }
     Loan& loan() { return *std::launder(reinterpret_cast<Loan*>(inline_body + 8)); }
+    std::uint64_t& destination() {
+      return *std::launder(reinterpret_cast<std::uint64_t*>(inline_body + 8 + sizeof(Loan)));
+    }
   };
   static_assert(sizeof(Line) == 64 && sizeof(Half) == 32);
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-  static_assert(8 + sizeof(Loan) <= kInlineBytes);
+  static_assert(8 + sizeof(Loan) + 8 <= kInlineBytes);
 
   bool roomFor(std::size_t bytes) const {
     const std::uint64_t odd = written_ % 2;
@@ -271,6 +384,38 @@ class SlotRing {
     line.number.store(written_ + 1, std::memory_order_release);
     written_ += 2;
     write_line_ = after(write_line_);
+  }
+  static std::uint32_t field(std::uint32_t state, std::uint32_t one) {
+    return state / one & (one == kOneFinished ? 0x7f : 0xff);
+  }
+  static std::size_t partBytes(std::size_t bytes) {
+    return std::max(kSharePart, padded((bytes + kMostParts - 1) / kMostParts));
+  }
+  static std::size_t partsOf(std::size_t bytes) {
+    return (bytes + partBytes(bytes) - 1) / partBytes(bytes);
+  }
+  /// Whether the producer has copied all parts of a shared body.
+  static bool delivered(Line& line) {
+    const std::uint32_t state = line.state().load(std::memory_order_relaxed);
+    return (state & kKind) == kShared && !(state & kPartFailed) &&
+           field(state, kOneFinished) == partsOf(line.header.bytes);
+  }
+  /// Takes a part of a shared body for the end that counts its parts by `one`.
+  std::optional<Part> claim(Line& line, std::size_t bytes, std::uint32_t one) {
+    const std::size_t size = partBytes(bytes), parts = partsOf(bytes);
+    std::uint32_t state = line.state().load(std::memory_order_acquire);
+    do {
+      const std::size_t taken = field(state, kOneOfConsumer) + field(state, kOneOfProducer);
+      if ((state & kKind) != kShared || taken >= parts) return {};
+    } while (!line.state().compare_exchange_weak(state, state + one, std::memory_order_acq_rel,
+                                                 std::memory_order_acquire));
+    const std::size_t index = field(state, one);
+    const std::size_t begin = size * (one == kOneOfConsumer ? index : parts - 1 - index);
+    return Part{line.destination() + begin, begin, std::min(size, bytes - begin)};
+  }
+  static void share(Line& line, std::byte* to) {
+    line.destination() = reinterpret_cast<std::uintptr_t>(to);
+    line.state().store(kShared, std::memory_order_release);
   }
   static bool change(Line& line, std::uint32_t from, std::uint32_t to) {
     return line.state().compare_exchange_strong(from, to, std::memory_order_acq_rel);

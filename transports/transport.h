@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -49,6 +50,14 @@ struct MessageHeader {
       : signature(call), bytes(static_cast<std::uint32_t>(size)), checksum(sum) {}
 };
 
+/// What the receiver does with a message, as far as the sender knows.
+enum class Use : std::uint8_t {
+  one_way,  ///< copies it to its own memory, while the sender has nothing else to do
+  keep,     ///< copies it to its own memory
+  combine,  ///< may reduce it
+  exchange, ///< reduces it, while both ranks need the other's message before they continue
+};
+
 /// The location of a lent message body. Only the channel's Loans interpret it.
 struct Loan {
   std::array<std::uint64_t, 3> words{};
@@ -58,18 +67,35 @@ struct Loan {
 class Loans {
  public:
   virtual ~Loans() = default;
-  /// Size from which a body should be lent instead of copied. It is smaller in an exchange, where
-  /// both ranks need the other's message before they continue.
-  virtual std::size_t worthFrom(bool exchange) const {
-    return exchange ? kLendExchangedBytes : kLendBytes;
+  /// Sender: size from which offer() may offer a loan; smaller bodies should be copied.
+  virtual std::size_t worthFrom(Use use) const {
+    return use == Use::exchange ? kLendExchangedBytes : kLendBytes;
   }
-  /// Sender: a loan with which the peer finds this memory; nothing if the peer cannot see it. Only
-  /// for bodies that do not fit a line.
-  virtual std::optional<Loan> offer(const void* data, std::size_t size) = 0;
-  /// Receiver: the address of the loan in this process. Throws Error(transport | system).
+  /// Sender: a loan with which the peer gets this memory; nothing if the peer cannot, or if copying
+  /// is faster. Only for bodies that do not fit a line.
+  virtual std::optional<Loan> offer(const void* data, std::size_t size, Use use) = 0;
+  /// Receiver: the address of the loan in this process; null if the memory is not mapped here, so
+  /// that only read() gets it. Throws Error(transport | system).
   virtual const std::byte* find(const Loan& loan, std::size_t size) = 0;
-  /// Whether memory that the sender frees stays readable for a receiver that is reading it.
-  virtual bool outliveSender() const = 0;
+  /// Receiver: copies `size` bytes of the lent body, from `offset` on. False if the system does not
+  /// copy this memory. Throws Error(transport | peer_dead).
+  virtual bool read(const Loan& loan, std::size_t offset, void* to, std::size_t size) {
+    std::memcpy(to, find(loan, offset + size) + offset, size);
+    return true;
+  }
+  /// Receiver: whether the sender, too, copies parts of this body that only read() gets.
+  virtual bool shared(const Loan& /*loan*/) const { return false; }
+  /// Sender: read() has failed at the receiver, so such memory is not worth another try.
+  virtual void refused() {}
+  /// Sender: copies to memory of the receiver. False if the system refuses.
+  virtual bool write(const void* /*from*/, std::uint64_t /*to*/, std::size_t /*size*/) {
+    return false;
+  }
+  /// Sender, after a failure, while the receiver reads the body at `data`: whether the memory may
+  /// be freed nevertheless.
+  virtual bool mayFree(const void* data, std::size_t size) const = 0;
+  /// Whether the peer's process has ended, so that it does not access memory of this one any more.
+  virtual bool peerEnded() const { return false; }
 };
 
 /// A piece of memory, as for writev.

@@ -99,6 +99,7 @@ BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric&
   bound.full = boundLanes(plan, std::move(tiling.full), bound.ends);
   bound.last = boundLanes(plan, std::move(tiling.last), bound.ends);
   bound.exchanges = exchanges(plan);
+  bound.collective = plan.spec.collective;
   bound.past_caches = pastCaches(plan, shape);
   bound.lanes_in_step = plan.scratch_chunks > 0 && plan.lanes.size() > 1;
   bound.divides = scales(shape.op, shape.type) == Scales::output &&

@@ -58,6 +58,9 @@ struct BoundPlan {
   std::size_t most_inputs = 0, most_outputs = 0; ///< maxima over all steps
   /// Two ranks exchange their inputs and reduce them.
   bool exchanges = false;
+  Collective collective{};
+  /// What the receivers do with this rank's messages; set when connected.
+  transport::Use use = transport::Use::combine;
   bool past_caches = false; ///< received data is written past the caches
   /// The output is divided at the end, see Scales::output.
   bool divides = false;

@@ -1,7 +1,18 @@
 // The queues, runs and lanes of the host engine: selects the next step of each run.
 #include "engine/host_engine.h"
 
+#include <chrono>
+
+#include "engine/bodies.h"
+
 namespace rondo::engine {
+
+namespace {
+
+/// Much longer than any pass over memory takes, even on a machine that pauses at times.
+constexpr std::chrono::seconds kCopyingAtMost{5};
+
+} // namespace
 
 void HostEngine::setStream(Stream /*stream*/) {
   throw Error(ErrorCode::unsupported,
@@ -98,9 +109,11 @@ std::vector<Standing> HostEngine::standing(base::Clock::time_point now,
 }
 
 void HostEngine::failAll(const Error& error) {
+  const auto deadline = base::Clock::now() + kCopyingAtMost;
   for (Queue* queue : active_)
     while (queue->head) {
-      queue->head->plan->loans.withdraw();
+      endSharedBodies(*queue->head->plan, deadline);
+      queue->head->plan->loans.withdraw(deadline);
       complete(*queue, &error);
     }
   active_.clear();
@@ -121,7 +134,8 @@ bool HostEngine::advance(Run& run) {
     complete &= steps_.carriers().flush(plan);
     moved |= steps_.carriers().moved();
   }
-  if (!complete || (!plan.loans.empty() && !plan.loans.settle())) return moved;
+  if (!complete) return moved || (!plan.loans.empty() && plan.loans.help());
+  if (!plan.loans.empty() && !plan.loans.settle()) return moved;
   finish(run);
   --plan.users;
   run.plan = nullptr;

@@ -3,9 +3,8 @@
 
 #include <sched.h>
 
-#include <chrono>
+#include <algorithm>
 
-#include "base/clock.h"
 #include "base/log.h"
 
 namespace rondo::engine {
@@ -18,9 +17,6 @@ constexpr std::size_t kManyLoans = 32;
 /// for a peer that is delayed.
 constexpr std::uint32_t kPatientLooks = 500;
 
-/// Much longer than any pass over memory takes, even on a machine that pauses at times.
-constexpr std::chrono::seconds kReadingAtMost{5};
-
 } // namespace
 
 void OpenLoans::lend(End& end, const transport::MessageHeader& header, const std::byte* data) {
@@ -28,7 +24,6 @@ void OpenLoans::lend(End& end, const transport::MessageHeader& header, const std
   // Without the returned ones the list stays short: a channel has at most `depth` open loans.
   if (open_.size() >= kManyLoans) std::erase_if(open_, [](const Loan& l) { return l.returned(); });
   open_.push_back({&end, number, data, header.bytes});
-  end.offer.reset();
 }
 
 bool OpenLoans::reclaim(const std::byte* data, std::size_t bytes) {
@@ -46,24 +41,48 @@ bool OpenLoans::reclaim(const std::byte* data, std::size_t bytes) {
   return true;
 }
 
+bool OpenLoans::help() {
+  bool helped = false;
+  for (std::size_t i = 0; i < open_.size();) {
+    const Loan& loan = open_[i];
+    transport::SlotRing& ring = *loan.end->ring;
+    if (!loan.returned() && ring.refused(loan.number)) {
+      loan.end->loans->refused();
+      loan.revoke();
+      open_[i] = open_.back();
+      open_.pop_back();
+      helped = true;
+      continue;
+    }
+    while (const auto part = ring.takePart(loan.number, loan.bytes)) {
+      ring.finishPart(loan.number,
+                      loan.end->loans->write(loan.data + part->offset, part->to, part->bytes));
+      helped = true;
+    }
+    ++i;
+  }
+  return helped;
+}
+
 bool OpenLoans::settle() {
-  const bool late = ++looks_ >= kPatientLooks;
-  std::erase_if(open_,
-                [late](const Loan& loan) { return loan.returned() || (late && loan.revoke()); });
+  help();
+  const bool some = std::erase_if(open_, [](const Loan& loan) { return loan.returned(); }) > 0;
+  const bool active = some || std::any_of(open_.begin(), open_.end(),
+                                          [](const Loan& loan) { return loan.beingRead(); });
+  looks_ = active ? 0 : looks_ + 1;
+  if (looks_ >= kPatientLooks) std::erase_if(open_, [](const Loan& loan) { return loan.revoke(); });
   if (open_.empty()) looks_ = 0;
   return open_.empty();
 }
 
 /// A reading thread never blocks, so the deadline passes only if something stops that thread.
-void OpenLoans::withdraw() {
-  const auto deadline = base::Clock::now() + kReadingAtMost;
+void OpenLoans::withdraw(base::Clock::time_point deadline) {
   for (const Loan& loan : open_) {
     const auto ended = [&] { return loan.returned() || loan.end->ring->withdraw(loan.number); };
-    while (!ended() && !loan.end->loans->outliveSender()) {
+    while (!ended() && !loan.end->loans->mayFree(loan.data, loan.bytes)) {
       if (base::Clock::now() >= deadline) {
         base::log(LogLevel::warn, "rank ", loan.end->peer, " did not read ", loan.bytes,
-                  " lent bytes to the end within ", kReadingAtMost.count(),
-                  " s: the wait for it was given up");
+                  " lent bytes to the end: the wait for it was given up");
         break;
       }
       sched_yield();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/fabric.h"
 
 namespace rondo::engine {
@@ -17,12 +18,11 @@ class OpenLoans {
  public:
   bool empty() const { return open_.empty(); }
 
-  /// The loan of a message to this peer; empty if copying is better. `exchange`: both ranks lend to
-  /// each other.
+  /// The loan of a message to this peer; empty if copying is better.
   static std::optional<transport::Loan> offer(const End& end, const std::byte* data,
-                                              std::size_t bytes, bool exchange) {
-    if (!end.loans || bytes < end.loans->worthFrom(exchange)) return {};
-    return end.loans->offer(data, bytes);
+                                              std::size_t bytes, transport::Use use) {
+    if (!end.loans || bytes < end.loans->worthFrom(use)) return {};
+    return end.loans->offer(data, bytes, use);
   }
 
   /// Sends the message whose body is `end.offer`, the memory at `data`.
@@ -32,13 +32,19 @@ class OpenLoans {
   /// Returns false only while a peer is reading it.
   bool reclaim(const std::byte* data, std::size_t bytes);
 
-  /// At the end of a run: returns whether all loans are returned. If settle() was called often in
-  /// this run, it revokes the loans that peers have not begun to read: each such peer gets a copy.
+  /// Copies parts of the bodies that peers share with this rank (SlotRing::share()), and those
+  /// bodies to their slots that peers cannot read. Returns whether there were any. Call it when the
+  /// rank has nothing else to do.
+  bool help();
+
+  /// At the end of a run: helps, and returns whether all loans are returned. If no peer has read
+  /// for many calls, it revokes the loans that peers have not begun to read: each such peer gets a
+  /// copy.
   bool settle();
 
-  /// Ends all loans of a run that has failed: its caller may free the memory. Waits for peers'
-  /// threads that are reading it.
-  void withdraw();
+  /// Ends all loans of a run that has failed: its caller may free the memory. Waits until the
+  /// deadline for peers' threads that are reading it.
+  void withdraw(base::Clock::time_point deadline);
 
   /// The channel of a loan that is not returned, or null.
   const End* unreturned() const;
@@ -51,11 +57,12 @@ class OpenLoans {
     std::size_t bytes = 0;
 
     bool returned() const { return end->ring->returned(number); }
+    bool beingRead() const { return end->ring->beingRead(number); }
     bool revoke() const { return end->ring->revoke(number, data, bytes); }
   };
 
   std::vector<Loan> open_;
-  std::uint32_t looks_ = 0; ///< calls of settle() in the run in progress
+  std::uint32_t looks_ = 0; ///< calls of settle() since a peer has read or returned a loan
 };
 
 } // namespace rondo::engine

@@ -46,8 +46,11 @@ class StepRunner {
 
  private:
   static bool copySmall(Run& run, const BoundStep& step, std::size_t tile);
+  transport::Use useOf(const BoundPlan& bound) const;
   std::optional<transport::Loan> offerOf(const Run& run, const BoundStep& step, const End& end,
                                          std::size_t tile) const;
+  static const std::byte* lentBy(const Run& run, const BoundStep& step, std::size_t tile);
+  static void lend(const Run& run, const BoundStep& step, std::size_t tile, std::uint32_t checksum);
   void compute(Run& run, const BoundStep& step, std::size_t tile);
   std::uint32_t checksumOf(const Run& run, const BoundStep& step, std::size_t tile) const;
 

@@ -24,12 +24,16 @@ inline std::byte* addressOf(const Run& run, const plan::PieceOffsets& piece, std
   return run.plan->scratch + offset;
 }
 
-/// Returns where the value of a step is in memory; null: only in the sent messages.
-inline const plan::PieceOffsets* sourceOf(const Run& run, const BoundStep& step) {
-  if (step.has_output) return &step.output;
+/// The input of a step that only copies local memory, or null.
+inline const plan::PieceOffsets* unchangedInput(const Run& run, const BoundStep& step) {
   const bool unchanged =
       step.inputs.size() == 1 && !step.inputs[0].wire && !(run.scaled() && step.raw_input >= 0);
   return unchanged ? &step.inputs[0].piece : nullptr;
+}
+
+/// Returns where the value of a step is in memory; null: only in the sent messages.
+inline const plan::PieceOffsets* sourceOf(const Run& run, const BoundStep& step) {
+  return step.has_output ? &step.output : unchangedInput(run, step);
 }
 
 /// Ends the loans of memory that the step writes, see OpenLoans::reclaim().

@@ -8,6 +8,7 @@
 
 #include "model/program.h"
 #include "model/simulator.h"
+#include "plan/lend.h"
 #include "plan/tiles.h"
 #include "rondo/error.h"
 
@@ -38,6 +39,11 @@ std::vector<const LinkProfile*> linksOf(const plan::Spec& spec, const Network& n
   return links;
 }
 
+/// Both ranks copy a large message of a call that moves data one way, in parts of this size. That
+/// takes at most as long as to send the parts one after the other, which is how it is simulated up
+/// to this size of a block.
+constexpr double kSharedPart = 32 << 10, kSharedBlock = 1 << 20;
+
 Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& network) {
   Sizes sizes{.element = sizeOf(blocks.type)};
   if (!traits(plan.spec.collective).movesData() || blocks.bytes <= 0) return sizes;
@@ -50,6 +56,8 @@ Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& n
     slot = std::min(slot, link->slot_bytes);
     carriers = carriers || !link->mapped;
   }
+  if (!carriers && plan::movesOneWay(plan.spec.collective) && count * element <= kSharedBlock)
+    slot = std::min(slot, kSharedPart);
   const plan::CallShape shape{.count = static_cast<std::size_t>(std::ceil(count)),
                               .type = blocks.type};
   const std::size_t limit =

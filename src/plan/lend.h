@@ -1,4 +1,5 @@
-// Finds messages that may stay in the sender's memory, where the receivers read them.
+// Finds messages that may stay in the sender's memory, where the receivers read them, or whose
+// copying both ends may share.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,12 @@
 #include "plan/plan.h"
 
 namespace rondo::plan {
+
+/// Whether data are only moved, and from one rank or to one rank. Then one end of each message has
+/// nothing else to do, and can copy a part of it.
+constexpr bool movesOneWay(Collective collective) {
+  return collective == Collective::sendrecv || (hasRoot(collective) && !reduces(collective));
+}
 
 /// A step whose value lies in one piece of the rank's input or output may lend it instead of
 /// sending it. The receivers read it there, and the sender's run ends only after all have read it.

@@ -8,12 +8,15 @@ namespace rondo::plan {
 
 namespace {
 
-/// With a root, data flow in one direction, and a receiver starts when the first tile has arrived.
+/// In a Reduce data flow in one direction, and a receiver starts when the first tile has arrived.
 /// Smaller tiles pay until the buffers exceed the caches; not over sockets, which pipeline by
-/// themselves. Broadcast between 2 processes, us, messages of up to 128 and 32 KiB: 64 KiB 6.8 and
-/// 5.3, 256 KiB 20 and 15.5, 1 MiB 62 and 58, 16 MiB 1270 and 1350.
-constexpr std::size_t kRootedMessage = 32 << 10;
-constexpr std::size_t kRootedBlock = 1 << 20;
+/// themselves. Calls that only move data use large tiles, which both ranks copy together: broadcast
+/// between 2 processes, us, messages of up to 32 KiB by slots, and of 128 KiB copied together: 64
+/// KiB 12.4 and 6.1, 256 KiB 35 and 13.5, 1 MiB 95 and 70. Where the system does not allow that,
+/// large tiles by slots were faster on one machine (64 KiB 12.0 and 10.4, 256 KiB 43 and 32) and
+/// slower on another (6.8 in place of 5.3, 20 in place of 15.5; 1 MiB 62 in place of 58).
+constexpr std::size_t kReduceMessage = 32 << 10;
+constexpr std::size_t kReduceBlock = 1 << 20;
 
 /// Rounds up to a multiple of what a switch moves in one piece.
 std::size_t wholeUnits(const CallShape& shape, std::size_t elements) {
@@ -138,9 +141,9 @@ class Cutter {
 std::size_t messageElements(const RankPlan& plan, const CallShape& shape, std::size_t bytes,
                             bool carriers) {
   const std::size_t element = sizeOf(shape.type);
-  const bool small = hasRoot(plan.spec.collective) && !shape.uneven() && !carriers &&
-                     shape.count * element <= kRootedBlock;
-  return (small ? std::min(bytes, kRootedMessage) : bytes) / element;
+  const bool small = plan.spec.collective == Collective::reduce && !shape.uneven() && !carriers &&
+                     shape.count * element <= kReduceBlock;
+  return (small ? std::min(bytes, kReduceMessage) : bytes) / element;
 }
 
 /// A message of `chunks` chunks, k to a block, holds at most chunks*tile/k elements, plus one for

@@ -3,10 +3,13 @@
 // right result if all channels are such carriers, and if only some are. One thread runs all ranks
 // in turn, so a deadlock is noticed at once, without a deadline.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "engine/host_engine.h"
 #include "plan/registry.h"
@@ -33,10 +36,13 @@ struct Network {
     all
   } sharing = Sharing::none; ///< pairs that use shared memory instead
   bool lending = false;      ///< messages in shared memory are lent where allowed
-  int lost = -1;             ///< messages that this rank lends are not found
-  bool worked = false;       ///< a message arrives only when the receiver's worker has seen it
-  std::size_t looks = 0;     ///< of all workers
-  std::size_t sent = 0;      ///< messages in flight from the last polling rank, at that time
+  /// How lent messages are read: where they are; or copied by both ranks, by the receiver alone
+  /// because the sender cannot write; or not at all.
+  enum class Bodies { mapped, shared, unwritable, refused } bodies = Bodies::mapped;
+  int lost = -1;         ///< messages that this rank lends are not found
+  bool worked = false;   ///< a message arrives only when the receiver's worker has seen it
+  std::size_t looks = 0; ///< of all workers
+  std::size_t sent = 0;  ///< messages in flight from the last polling rank, at that time
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
   std::map<ChannelId, std::deque<Message>> carriers;
@@ -55,19 +61,33 @@ struct Network {
 /// If lent memory is overwritten, the result is wrong.
 class Pointers : public Loans {
  public:
-  explicit Pointers(bool lost) : lost_(lost) {}
-  std::size_t worthFrom(bool) const override { return 0; }
-  std::optional<Loan> offer(const void* data, std::size_t) override {
+  explicit Pointers(bool lost, Network::Bodies bodies = Network::Bodies::mapped)
+      : lost_(lost), bodies_(bodies) {}
+  std::size_t worthFrom(Use) const override { return 0; }
+  std::optional<Loan> offer(const void* data, std::size_t, Use) override {
     return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
   }
   const std::byte* find(const Loan& loan, std::size_t) override {
     if (lost_) throw Error(ErrorCode::transport, "not found");
-    return reinterpret_cast<const std::byte*>(loan.words[0]);
+    return bodies_ == Network::Bodies::mapped ? reinterpret_cast<const std::byte*>(loan.words[0])
+                                              : nullptr;
   }
-  bool outliveSender() const override { return false; }
+  bool read(const Loan& loan, std::size_t offset, void* to, std::size_t size) override {
+    if (bodies_ == Network::Bodies::refused) return false;
+    std::memcpy(to, reinterpret_cast<const std::byte*>(loan.words[0]) + offset, size);
+    return true;
+  }
+  bool shared(const Loan&) const override { return bodies_ != Network::Bodies::mapped; }
+  bool write(const void* from, std::uint64_t to, std::size_t size) override {
+    if (bodies_ != Network::Bodies::shared) return false;
+    std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), from, size);
+    return true;
+  }
+  bool mayFree(const void*, std::size_t) const override { return false; }
 
  private:
   const bool lost_;
+  const Network::Bodies bodies_;
 };
 
 class Sender : public CarrierSender {
@@ -167,7 +187,8 @@ class Rendezvous : public Transport {
       }
       port->path = MappedSlots{
           std::make_shared<SlotRing>(memory.get(), network_.depth, network_.slot_bytes, memory),
-          network_.lending ? std::make_shared<Pointers>(id.src == network_.lost) : nullptr};
+          network_.lending ? std::make_shared<Pointers>(id.src == network_.lost, network_.bodies)
+                           : nullptr};
     } else if (id.src == rank_) {
       port->path = std::make_unique<Sender>(network_, network_.carriers[id]);
     } else {
@@ -236,6 +257,7 @@ class Rank {
   bool progress() { return engine_.progress(); }
   void fail() { engine_.failAll(Error(ErrorCode::aborted, "the test ends it")); }
   bool done() const { return run_->done.load(); }
+  const std::byte* input() const { return run_->input; }
   std::string position() { return done() ? "done" : engine_.position(*run_).text; }
 
   std::string wrong(const plan::Spec& spec, std::size_t count, std::int32_t factor) const {
@@ -299,7 +321,8 @@ std::string runAll(Network& network, std::vector<std::unique_ptr<Rank>>& ranks,
   return text;
 }
 
-void allAlgorithms(Network::Sharing sharing, bool lending, int depth) {
+void allAlgorithms(Network::Sharing sharing, bool lending, int depth,
+                   Network::Bodies bodies = Network::Bodies::mapped) {
   std::mt19937 random(7);
   for (int size : {2, 3, 4, 5, 8}) {
     for (const plan::Algorithm* algorithm : plan::algorithms())
@@ -312,6 +335,7 @@ void allAlgorithms(Network::Sharing sharing, bool lending, int depth) {
           network.depth = depth;
           network.sharing = sharing;
           network.lending = lending;
+          network.bodies = bodies;
           std::vector<std::unique_ptr<Rank>> ranks;
           for (int r = 0; r < size; ++r) ranks.push_back(std::make_unique<Rank>(network, r, size));
           for (std::size_t count : {0, 1, 7, 251, 2003})
@@ -385,6 +409,131 @@ TEST_CASE(
     allAlgorithms(Network::Sharing::all, true, depth);
     allAlgorithms(Network::Sharing::mixed, true, depth);
   }
+}
+
+// Proves: lent bodies that only Loans::read() gets arrive whole, whatever the step does with them,
+// also if a rank cannot copy a part, and if the receiver cannot read them and the sender copies
+// them to their slots.
+TEST_CASE("every algorithm ends with the right result when lent messages are not mapped") {
+  for (int depth : {1, 3})
+    for (const auto bodies :
+         {Network::Bodies::shared, Network::Bodies::unwritable, Network::Bodies::refused})
+      allAlgorithms(Network::Sharing::all, true, depth, bodies);
+}
+
+namespace {
+
+/// A broadcast of four messages along a chain of three ranks. Rank 1 has passed on the first
+/// message and has shared the next two, but it cannot go on: its channel to rank 2 is full, because
+/// rank 2 has not begun this call and the two calls before it.
+struct LateRank {
+  static constexpr std::size_t kSmall = 251, kLarge = 4 * 256;
+
+  LateRank() {
+    network.depth = 3;
+    network.sharing = Network::Sharing::all;
+    network.lending = true;
+    network.bodies = Network::Bodies::shared;
+    for (int r = 0; r < 3; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 3));
+    REQUIRE(runAll(network, ranks, chain, spec, 7, false, 1, random) == ""); // connected
+    for (int call = 0; call < 2; ++call) {
+      for (Rank* rank : {ranks[0].get(), ranks[1].get()})
+        rank->submit(chain, spec, kSmall, false, 1);
+      REQUIRE(run({0, 1}));
+    }
+    for (Rank* rank : {ranks[0].get(), ranks[1].get()}) rank->submit(chain, spec, kLarge, false, 1);
+    ranks[0]->progress();
+    ranks[1]->progress();
+  }
+  /// Lets these ranks take turns; whether the calls of all of them have ended.
+  bool run(const std::vector<std::size_t>& some) {
+    for (int turn = 0; turn < 3000; ++turn) {
+      bool done = true;
+      for (const std::size_t r : some) {
+        ranks[r]->progress();
+        done &= ranks[r]->done();
+      }
+      if (done) return true;
+    }
+    return false;
+  }
+
+  std::mt19937 random{7};
+  const plan::Algorithm& chain = *plan::findAlgorithm("chain");
+  const plan::Spec spec{Collective::broadcast, 3, 0, 0};
+  Network network;
+  std::vector<std::unique_ptr<Rank>> ranks;
+};
+
+} // namespace
+
+// Proves: a rank that shares a message and waits for another rank does not keep the sender's
+// memory. The sender copies the whole body, and its call ends.
+TEST_CASE("the root of a broadcast does not wait for a rank that waits for a late rank") {
+  LateRank late;
+  CHECK(late.run({0}));
+  CHECK_FALSE(late.ranks[1]->done());
+  for (int call = 0; call < 2; ++call) {
+    late.ranks[2]->submit(late.chain, late.spec, LateRank::kSmall, false, 1);
+    REQUIRE(late.run({2}));
+    CHECK(late.ranks[2]->wrong(late.spec, LateRank::kSmall, 1) == "");
+  }
+  late.ranks[2]->submit(late.chain, late.spec, LateRank::kLarge, false, 1);
+  REQUIRE(late.run({1, 2}));
+  CHECK(late.ranks[2]->wrong(late.spec, LateRank::kLarge, 1) == "");
+  CHECK(late.ranks[1]->wrong(late.spec, LateRank::kLarge, 1) == "");
+}
+
+// Proves: a call that fails does not end while a peer copies to its memory, and no copy begins
+// after that.
+TEST_CASE("a failed call waits for the end of a copy to its memory") {
+  LateRank late;
+  const auto found = late.network.rings.find(ChannelId{1, 0, 1, 0});
+  REQUIRE(found != late.network.rings.end());
+  const auto& memory = found->second;
+  SlotRing ring(memory.get(), late.network.depth, late.network.slot_bytes, memory);
+  // The numbers of the second and third message; each one, also of the calls before, counts two.
+  constexpr std::uint64_t kSecond = 9, kThird = 11;
+  const std::size_t bytes = 256 * sizeof(std::int32_t);
+  REQUIRE(ring.takePart(kSecond, bytes));
+  std::atomic<bool> ended{false};
+  std::thread failing([&] {
+    late.ranks[1]->fail();
+    ended = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK_FALSE(ended);
+  CHECK_FALSE(late.ranks[1]->done());
+  ring.finishPart(kSecond, true);
+  failing.join();
+  CHECK(late.ranks[1]->done());
+  CHECK_FALSE(ring.takePart(kThird, bytes));
+}
+
+// Proves: a rank that sends and copies its input lends the input, which needs no copy before.
+TEST_CASE("the root of a broadcast lends its input") {
+  const plan::Algorithm& chain = *plan::findAlgorithm("chain");
+  const plan::Spec spec{Collective::broadcast, 2, 0, 0};
+  Network network;
+  network.sharing = Network::Sharing::all;
+  network.lending = true;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int r = 0; r < 2; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 2));
+  for (auto& rank : ranks) rank->submit(chain, spec, 251, false, 1);
+  const auto sent = [&]() -> const std::byte* {
+    const auto found = network.rings.find({1, 0, 1, 0});
+    if (found == network.rings.end()) return nullptr;
+    SlotRing ring(found->second.get(), network.depth, network.slot_bytes, found->second);
+    if (!ring.readable()) return nullptr;
+    Pointers reader(false);
+    const std::byte* const body = ring.readBody(251 * sizeof(std::int32_t), &reader);
+    ring.giveBack();
+    return body;
+  };
+  for (int turn = 0; turn < 10 && !sent(); ++turn)
+    for (const std::size_t r : {1, 0}) ranks[r]->progress();
+  CHECK(sent() == ranks[0]->input());
+  for (auto& rank : ranks) rank->fail();
 }
 
 // Proves: a rank that cannot read one of a step's messages gives back the others that it has begun

@@ -37,13 +37,14 @@ std::string settings(const std::string& transport, const std::string& algorithm)
 
 /// Sends the signal to one rank, and requires that all others name it within the limit.
 void strike(const std::string& transport, const std::string& algorithm, int victim, int signal,
-            const std::string& code, double bound, const std::string& arguments = "3000") {
-  Job job(kRanks, settings(transport, algorithm), "endless_allreduce " + arguments);
+            const std::string& code, double bound, const std::string& arguments = "3000",
+            int ranks = kRanks) {
+  Job job(ranks, settings(transport, algorithm), "endless_allreduce " + arguments);
   INFO(transport << ", " << algorithm << ", rank " << victim);
   REQUIRE(job.ready());
   const long long struck = now();
   REQUIRE(::kill(job.pids[victim], signal) == 0);
-  REQUIRE(job.ended(kRanks - 1));
+  REQUIRE(job.ended(static_cast<std::size_t>(ranks) - 1));
   for (const auto& [rank, ending] : job.endings) {
     INFO("rank " << rank << " after " << seconds(ending.at - struck) << " s:" << ending.text);
     CHECK(rank != victim);
@@ -61,6 +62,16 @@ TEST_CASE("kill -9 of any rank: within a second every survivor names it") {
     for (const std::string& transport : wires(algorithm))
       for (int victim = 0; victim < kRanks; victim += kWholeGrid ? 1 : 3)
         strike(transport, algorithm, victim, SIGKILL, "peer_dead", 1.0);
+}
+
+// Proves: processes that copy from and to each other's memory end as others do. All time of these
+// calls is such copying, so the signal arrives during it.
+TEST_CASE("kill -9 of a rank that reads, writes or is read: every survivor names it") {
+  for (int attempt = 0; attempt < (kWholeGrid ? 5 : 1); ++attempt) {
+    for (const int victim : {0, 1})
+      strike("shm", "", victim, SIGKILL, "peer_dead", 1.0, "4000000 broadcast", 2);
+    strike("shm", "direct", attempt % kRanks, SIGKILL, "peer_dead", 1.0, "1000000");
+  }
 }
 
 TEST_CASE("kill -9 of a rank whose child lives on: within a second every survivor names it") {

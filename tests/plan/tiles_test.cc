@@ -116,8 +116,8 @@ TEST_CASE("if blocks differ, a step takes part in the tiles that its block reach
   CHECK(tiles == std::map<std::size_t, std::size_t>{{0, 2}, {100, 3}, {200, 1}});
 }
 
-TEST_CASE("with a root, small blocks flow in small messages, but not over sockets", "[tiles]") {
-  const RankPlan plan = findAlgorithm("tree")->build({Collective::broadcast, 4, 0, 0}, 1);
+TEST_CASE("small blocks are reduced to a root in small messages, but not over sockets", "[tiles]") {
+  const RankPlan plan = findAlgorithm("tree")->build({Collective::reduce, 4, 0, 0}, 1);
   const auto elements = [&](std::size_t count, bool carriers) {
     return messageElements(plan, {count, DataType::int32}, 128 << 10, carriers);
   };

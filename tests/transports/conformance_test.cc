@@ -100,10 +100,9 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
       // more.
       std::vector<Bytes> ring(static_cast<std::size_t>(out.port().depth) + 1);
       std::uint64_t sent = 0, received = 0;
-      bool made = false;
+      bool made = false, in_body = false;
       Bytes body;
-      bool in_body = false;
-      const Watch watch("for both carriers of messages");
+      Watch watch("for a message to move, either way");
       while (sent < kMessages || received < kMessages || out.pending() > 0) {
         watch.check();
         if (sent < kMessages) {
@@ -114,6 +113,7 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
             made = true;
           }
           if (out.start(sent, next)) {
+            watch.moved();
             ++sent;
             made = false;
           }
@@ -131,6 +131,7 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
         }
         const MutableBytes one{body.data(), body.size()};
         if (!in.receive(std::span(&one, 1))) continue;
+        watch.moved();
         in_body = false;
         const std::byte mark{static_cast<unsigned char>(received)};
         require(

@@ -20,17 +20,20 @@ namespace rondo::transport::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// Throws if a test has waited so long that something must hang.
+/// Throws if a test has waited so long, since it began or since something has moved, that something
+/// must hang.
 class Watch {
  public:
   explicit Watch(const char* what) : what_(what) {}
   /// Also lets other threads run, because there may be more ranks than cores.
   void check() const;
+  /// The wait begins anew.
+  void moved() { end_ = std::chrono::steady_clock::now() + kLimit; }
 
  private:
+  static constexpr std::chrono::seconds kLimit{120};
   const char* what_;
-  std::chrono::steady_clock::time_point end_ =
-      std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + kLimit;
 };
 
 /// Catch2's assertions may be used by one thread only; rank threads use this.

@@ -2,30 +2,34 @@
 // them.
 #include "transports/slot_ring.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "support/grid.h"
 #include "support/test.h"
 
 namespace rondo::transport {
 namespace {
+
+using rondo::test::kOnlyOrders;
 
 constexpr std::size_t kSlot = 1024;
 
 /// Lends by pointer and counts calls of find().
 class Pointers final : public Loans {
  public:
-  std::optional<Loan> offer(const void* data, std::size_t) override {
+  std::optional<Loan> offer(const void* data, std::size_t, Use) override {
     return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
   }
   const std::byte* find(const Loan& loan, std::size_t) override {
     ++found;
     return reinterpret_cast<const std::byte*>(loan.words[0]);
   }
-  bool outliveSender() const override { return false; }
+  bool mayFree(const void*, std::size_t) const override { return false; }
   int found = 0;
 };
 
@@ -54,7 +58,8 @@ TEST_CASE("a lent body is read in place, and returned by the release", "[loans]"
     for (int i = 0; i < 7; ++i) {
       const auto data = filled(i);
       REQUIRE(ends.producer.writable(kSlot));
-      const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
+      const auto number =
+          ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot, Use::keep));
       REQUIRE(ends.consumer.readable()->bytes == kSlot);
       CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
       CHECK_FALSE(ends.producer.returned(number));
@@ -70,7 +75,8 @@ TEST_CASE("a revoked body is read from the slot, also after the memory was reuse
   Ends ends(2);
   for (int i = 0; i < 5; ++i) {
     auto data = filled(i);
-    const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
+    const auto number =
+        ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot, Use::keep));
     REQUIRE(ends.producer.revoke(number, data.data(), kSlot));
     data.fill(std::byte{0xff});
     const std::byte* body = ends.consumer.readBody(kSlot, &ends.loans);
@@ -93,7 +99,8 @@ TEST_CASE("a revoked body is read from the slot, also after the memory was reuse
 TEST_CASE("a body that was given back can be read again, revoked or withdrawn", "[loans]") {
   Ends ends(1);
   const auto data = filled(3);
-  const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
+  const auto number =
+      ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot, Use::keep));
   CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
   ends.consumer.giveBack();
   CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
@@ -118,10 +125,211 @@ TEST_CASE("every body arrives whole if the producer revokes while the consumer r
   for (int i = 0; i < kMessages; ++i) {
     while (!ends.producer.writable(kSlot)) std::this_thread::yield();
     data.fill(static_cast<std::byte>(i));
-    const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
+    const auto number =
+        ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot, Use::keep));
     // The memory is overwritten next: either the consumer has read it, or it gets the copy.
     while (!ends.producer.returned(number) && !ends.producer.revoke(number, data.data(), kSlot))
       std::this_thread::yield();
+  }
+  consumer.join();
+}
+
+namespace {
+
+/// Lends by pointer to a consumer that cannot map the memory.
+class Unmapped final : public Loans {
+ public:
+  std::optional<Loan> offer(const void* data, std::size_t, Use) override {
+    return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
+  }
+  const std::byte* find(const Loan&, std::size_t) override { return nullptr; }
+  bool mayFree(const void*, std::size_t) const override { return false; }
+};
+
+/// One channel with slots for bodies of several parts.
+struct SharedEnds {
+  static constexpr std::size_t kBytes = 5 * kSharePart + 17;
+  base::AlignedBuffer memory{SlotRing::bytesNeeded(2, kBytes)};
+  SlotRing producer{(std::memset(memory.data(), 0, memory.size()), memory.data()), 2, kBytes, {}};
+  SlotRing consumer{memory.data(), 2, kBytes, {}};
+  Unmapped loans;
+  std::vector<std::byte> from{kBytes}, to{kBytes};
+
+  std::uint64_t lend() {
+    return producer.lend({5, kBytes}, *loans.offer(from.data(), kBytes, Use::one_way));
+  }
+  /// Takes the message and shares its body. False if there is none.
+  bool take() {
+    if (!consumer.readable() || consumer.readBody(kBytes, &loans) != nullptr) return false;
+    const Loan* loan = consumer.unmapped();
+    if (!loan || loan->words[0] != reinterpret_cast<std::uintptr_t>(from.data())) return false;
+    consumer.share(to.data());
+    return true;
+  }
+  void copy(const SlotRing::Part& part) {
+    if (part.to != reinterpret_cast<std::uintptr_t>(to.data() + part.offset)) std::abort();
+    std::memcpy(to.data() + part.offset, from.data() + part.offset, part.bytes);
+  }
+};
+
+} // namespace
+
+// Proves: each byte of a shared body is copied by exactly one end, and a part that the producer
+// could not copy makes the whole body count as not copied.
+TEST_CASE("the parts of a shared body cover it once, whoever takes them", "[loans]") {
+  using Parts = SlotRing::Parts;
+  for (int pattern = 0; pattern < 64; ++pattern) { // bit i: the producer takes the i-th part
+    SharedEnds ends;
+    for (std::size_t i = 0; i < ends.kBytes; ++i) ends.from[i] = static_cast<std::byte>(i * 7 + 1);
+    const auto number = ends.lend();
+    CHECK_FALSE(ends.producer.takePart(number, ends.kBytes)); // it is not shared yet
+    REQUIRE(ends.take());
+    CHECK(ends.producer.beingRead(number));
+    CHECK_FALSE(ends.producer.revoke(number, ends.from.data(), ends.kBytes));
+    CHECK_FALSE(ends.producer.withdraw(number));
+    std::size_t covered = 0;
+    bool failed = false;
+    for (int i = 0; i < 6; ++i) {
+      const bool produces = pattern >> i & 1;
+      const auto part = produces ? ends.producer.takePart(number, ends.kBytes)
+                                 : ends.consumer.nextPart(ends.kBytes);
+      REQUIRE(part);
+      covered += part->bytes;
+      ends.copy(*part);
+      if (!produces) continue;
+      CHECK(ends.consumer.parts() == Parts::pending);
+      const bool copied = pattern != 42 || i > 1;
+      failed |= !copied;
+      ends.producer.finishPart(number, copied);
+      CHECK(ends.consumer.parts() == (failed ? Parts::failed : Parts::copied));
+    }
+    CHECK(covered == ends.kBytes);
+    CHECK_FALSE(ends.producer.takePart(number, ends.kBytes));
+    CHECK_FALSE(ends.consumer.nextPart(ends.kBytes));
+    CHECK(ends.to == ends.from);
+    ends.consumer.release();
+    CHECK(ends.producer.returned(number));
+    CHECK_FALSE(ends.producer.takePart(number, ends.kBytes));
+  }
+}
+
+// Proves: the producer may free the memory as soon as it has copied all parts, although the
+// consumer has not released the message; not if the consumer has taken a part, or one could not be
+// copied.
+TEST_CASE("a shared body that the producer has copied whole is returned", "[loans]") {
+  enum class Parts { producers, consumers, failed };
+  for (const Parts parts : {Parts::producers, Parts::consumers, Parts::failed}) {
+    SharedEnds ends;
+    const auto number = ends.lend();
+    REQUIRE(ends.take());
+    if (parts == Parts::consumers) REQUIRE(ends.consumer.nextPart(ends.kBytes));
+    while (const auto part = ends.producer.takePart(number, ends.kBytes)) {
+      CHECK_FALSE(ends.producer.returned(number));
+      ends.copy(*part);
+      ends.producer.finishPart(number, parts != Parts::failed);
+    }
+    CHECK(ends.producer.returned(number) == (parts == Parts::producers));
+    ends.consumer.release();
+    CHECK(ends.producer.returned(number));
+  }
+}
+
+// Proves: a part that the consumer could not copy is not lost.
+TEST_CASE("a shared body of which the consumer cannot copy a part counts as not copied",
+          "[loans]") {
+  SharedEnds ends;
+  ends.lend();
+  REQUIRE(ends.take());
+  while (ends.consumer.nextPart(ends.kBytes)) continue;
+  CHECK(ends.consumer.parts() == SlotRing::Parts::copied);
+  ends.consumer.failPart();
+  CHECK(ends.consumer.parts() == SlotRing::Parts::failed);
+}
+
+// Proves: the consumer of a message that was withdrawn does not read the memory of the loan.
+TEST_CASE("a withdrawn body is no loan, one that is not mapped is", "[loans]") {
+  SharedEnds ends;
+  const auto number = ends.lend();
+  REQUIRE(ends.consumer.readable());
+  REQUIRE(ends.producer.withdraw(number));
+  CHECK(ends.consumer.readBody(ends.kBytes, &ends.loans) == nullptr);
+  CHECK(ends.consumer.unmapped() == nullptr);
+}
+
+// Proves: the producer learns that the consumer cannot read a body, and the consumer gets the copy
+// in the slot, or nothing after a failure.
+TEST_CASE("a refused body is read from the slot, or withdrawn", "[loans]") {
+  for (const bool copied : {true, false}) {
+    SharedEnds ends;
+    std::fill(ends.from.begin(), ends.from.end(), std::byte{7});
+    const auto number = ends.lend();
+    REQUIRE(ends.take());
+    while (ends.consumer.nextPart(ends.kBytes)) continue;
+    ends.consumer.refuse();
+    CHECK(ends.producer.refused(number));
+    CHECK(ends.consumer.readBody(ends.kBytes, &ends.loans) == nullptr); // not in the slot yet
+    CHECK(ends.consumer.unmapped() == nullptr);
+    if (!copied) {
+      CHECK(ends.producer.withdraw(number));
+      continue;
+    }
+    REQUIRE(ends.producer.revoke(number, ends.from.data(), ends.kBytes));
+    CHECK_FALSE(ends.producer.refused(number));
+    const std::byte* body = ends.consumer.readBody(ends.kBytes, &ends.loans);
+    REQUIRE(body);
+    CHECK(std::memcmp(body, ends.from.data(), ends.kBytes) == 0);
+    ends.consumer.release();
+    CHECK(ends.producer.returned(number));
+  }
+}
+
+// Proves: a message is shared early only if it has arrived and its loan allows it, and after a
+// failure none is given back while the producer still writes.
+TEST_CASE("later messages are shared early, and given back after a failure", "[loans]") {
+  SharedEnds ends;
+  std::vector<std::byte> next(ends.kBytes);
+  const auto any = [](const Loan&) { return true; };
+  const auto none = [](const Loan&) { return false; };
+  ends.lend();
+  REQUIRE(ends.take());
+  ends.consumer.shareLater(1, next.data(), any); // it has not arrived
+  const auto second = ends.lend();
+  CHECK_FALSE(ends.producer.takePart(second, ends.kBytes));
+  ends.consumer.shareLater(1, next.data(), none);
+  CHECK_FALSE(ends.producer.takePart(second, ends.kBytes));
+  ends.consumer.shareLater(1, next.data(), any);
+  const auto part = ends.producer.takePart(second, ends.kBytes);
+  REQUIRE(part);
+  CHECK(part->to == reinterpret_cast<std::uintptr_t>(next.data() + part->offset));
+  CHECK_FALSE(ends.consumer.endShared()); // the part is not finished
+  ends.producer.finishPart(second, true);
+  CHECK(ends.consumer.endShared());
+  CHECK(ends.producer.withdraw(second));
+}
+
+// Proves (with the thread sanitizer): what one end has copied, the other sees when it is finished.
+TEST_CASE("two threads share the copying of every body", "[loans]") {
+  SharedEnds ends;
+  constexpr int kMessages = kOnlyOrders ? 200 : 2000;
+  std::thread consumer([&] {
+    for (int i = 0; i < kMessages; ++i) {
+      while (!ends.take()) std::this_thread::yield();
+      while (const auto part = ends.consumer.nextPart(ends.kBytes)) ends.copy(*part);
+      while (ends.consumer.parts() == SlotRing::Parts::pending) std::this_thread::yield();
+      if (ends.to != ends.from || ends.to[0] != static_cast<std::byte>(i)) std::abort();
+      ends.consumer.release();
+    }
+  });
+  for (int i = 0; i < kMessages; ++i) {
+    std::fill(ends.from.begin(), ends.from.end(), static_cast<std::byte>(i));
+    const auto number = ends.lend();
+    while (!ends.producer.returned(number))
+      if (const auto part = ends.producer.takePart(number, ends.kBytes)) {
+        ends.copy(*part);
+        ends.producer.finishPart(number, true);
+      } else {
+        std::this_thread::yield();
+      }
   }
   consumer.join();
 }

@@ -1,4 +1,4 @@
-// Finds and maps memory that another process lends.
+// Finds, maps or copies memory that another process lends.
 #include "transports/shm/loans.h"
 
 #include <fcntl.h>
@@ -10,13 +10,17 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <limits>
 #include <new>
+#include <optional>
 #include <string>
 
+#include "base/log.h"
 #include "base/memory_file.h"
 #include "base/shared_region.h"
 #include "base/unique_fd.h"
 #include "rondo/error.h"
+#include "transports/shm/process_memory.h"
 #include "transports/slot_ring.h"
 #include "transports/support.h"
 
@@ -32,15 +36,26 @@ constexpr std::size_t kMostMappings = 4096;
 
 /// Stored in SlotRing::notes().
 struct Notes {
-  std::uint64_t pid_namespace = 0;
-  std::int32_t pid = 0;
-  std::atomic<std::uint32_t> readable{0};
+  std::uint64_t pid_namespace = 0; ///< of the sender
+  std::uint64_t sender_token_at = 0, reader_token_at = 0;
+  std::uint32_t sender_token = 0, reader_token = 0;
+  std::int32_t sender = 0, reader = 0;   ///< processes
+  std::atomic<std::uint32_t> reaches{0}; ///< the receiver: kRegions, kAll
 };
+constexpr std::uint32_t kRegions = 1, kAll = 2;
 static_assert(sizeof(Notes) <= SlotRing::kNotesBytes &&
               std::atomic<std::uint32_t>::is_always_lock_free);
 
 Notes& notesOf(void* channel_memory) {
   return *std::launder(reinterpret_cast<Notes*>(SlotRing::notes(channel_memory)));
+}
+
+/// Logged once, because programs open many channels.
+void tellOnce(int peer, const std::string& why) {
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true))
+    base::log(LogLevel::info, "private memory of rank ", peer,
+              " cannot be read (process_vm_readv: ", why, "), so its messages are copied twice");
 }
 
 /// Identifies the namespace of process ids; 0: unknown.
@@ -49,25 +64,59 @@ std::uint64_t pidNamespace() {
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
-class RegionLoans final : public Loans {
- public:
-  RegionLoans(std::shared_ptr<void> memory, std::shared_ptr<PeerRegions> regions)
-      : memory_(std::move(memory)), regions_(std::move(regions)) {}
+/// Loan::words: process and descriptor, inode, offset of memory in a region. Of other memory:
+/// process and kNoRegion, address, whether the sender copies parts.
+constexpr std::uint32_t kNoRegion = ~std::uint32_t{0};
+std::uint64_t firstWord(std::int32_t pid, std::uint32_t descriptor) {
+  return static_cast<std::uint64_t>(pid) << 32 | descriptor;
+}
+bool inRegion(const Loan& loan) { return static_cast<std::uint32_t>(loan.words[0]) != kNoRegion; }
 
-  std::optional<Loan> offer(const void* data, std::size_t size) override {
+class ProcessLoans final : public Loans {
+ public:
+  ProcessLoans(std::shared_ptr<void> memory, Side side, int peer,
+               std::shared_ptr<PeerRegions> regions)
+      : memory_(std::move(memory)), side_(side), peer_(peer), regions_(std::move(regions)) {}
+
+  std::optional<Loan> offer(const void* data, std::size_t size, Use use) override {
     const auto place = base::SharedRegions::ofProcess().find(data, size);
-    if (!place) return {};
+    if (!place && (refused_ || size < copiedFrom(use))) return {};
     // Checked last, because the consumer writes to this cache line.
-    if (notesOf(memory_.get()).readable.load(std::memory_order_acquire) == 0) return {};
-    return Loan{
-        {static_cast<std::uint64_t>(place->pid) << 32 | static_cast<std::uint32_t>(place->fd),
-         place->inode, place->offset}};
+    if (!(notes().reaches.load(std::memory_order_acquire) & (place ? kRegions : kAll))) return {};
+    if (!place)
+      return Loan{{firstWord(notes().sender, kNoRegion), reinterpret_cast<std::uintptr_t>(data),
+                   use == Use::one_way && writes()}};
+    return Loan{{firstWord(place->pid, static_cast<std::uint32_t>(place->fd)), place->inode,
+                 place->offset}};
   }
   const std::byte* find(const Loan& loan, std::size_t size) override {
+    if (!inRegion(loan)) return nullptr;
     body_ = regions_->find(loan, size);
     return body_.get();
   }
-  bool outliveSender() const override {
+  bool read(const Loan& loan, std::size_t offset, void* to, std::size_t size) override {
+    if (inRegion(loan)) return Loans::read(loan, offset, to, size);
+    const auto pid = static_cast<pid_t>(loan.words[0] >> 32);
+    const int error = readMemory(pid, loan.words[1] + offset, to, size);
+    if (error != 0 && ended(pid))
+      throw Error(
+          ErrorCode::peer_dead,
+          "a message of rank " + std::to_string(peer_) + " cannot be read: its process has ended",
+          peer_);
+    if (error != 0) tellOnce(peer_, errnoText(error));
+    return error == 0;
+  }
+  void refused() override { refused_ = true; }
+  bool shared(const Loan& loan) const override { return !inRegion(loan) && loan.words[2] != 0; }
+  bool write(const void* from, std::uint64_t to, std::size_t size) override {
+    writes_ = writeMemory(notes().reader, to, from, size) == 0;
+    return *writes_;
+  }
+  bool peerEnded() const override {
+    return ended(side_ == Side::sender ? notes().reader : notes().sender);
+  }
+  bool mayFree(const void* data, std::size_t size) const override {
+    if (!base::SharedRegions::ofProcess().find(data, size)) return peerEnded();
     // This is called while the peer may be reading, so memory that is freed from now on must keep
     // its contents.
     base::SharedRegions::ofProcess().keepAll();
@@ -75,7 +124,26 @@ class RegionLoans final : public Loans {
   }
 
  private:
+  /// Size from which memory that is in no region should be lent.
+  static std::size_t copiedFrom(Use use) {
+    return use == Use::one_way ? kShareBytes
+           : use == Use::keep  ? kReadBytes
+                               : std::numeric_limits<std::size_t>::max();
+  }
+  Notes& notes() const { return notesOf(memory_.get()); }
+  /// Whether this process may write the receiver's memory. The system allows that if it allows
+  /// reading, unless it refuses the call for writing, which the first one shows.
+  bool writes() {
+    if (!writes_)
+      writes_ = tryRead(notes().reader, {notes().reader_token_at, notes().reader_token}) == 0;
+    return *writes_;
+  }
+
   const std::shared_ptr<void> memory_; ///< of the channel; contains the notes
+  const Side side_;
+  const int peer_;
+  std::optional<bool> writes_;
+  bool refused_ = false;
   const std::shared_ptr<PeerRegions> regions_;
   /// Last result of find(), kept while other channels call find().
   std::shared_ptr<const std::byte> body_;
@@ -137,24 +205,34 @@ PeerRegions::Mapping PeerRegions::map(const Key& key) const {
 
 void introduce(void* channel_memory) {
   Notes& notes = notesOf(channel_memory);
-  notes.pid = ::getpid();
+  const Token token = ownToken();
+  notes.sender = ::getpid();
   notes.pid_namespace = pidNamespace();
+  notes.sender_token_at = token.address;
+  notes.sender_token = token.value;
 }
 
-void answer(void* channel_memory) {
+void answer(void* channel_memory, int peer) {
   Notes& notes = notesOf(channel_memory);
+  const Token token = ownToken();
+  notes.reader = ::getpid();
+  notes.reader_token_at = token.address;
+  notes.reader_token = token.value;
+  const bool known = notes.pid_namespace != 0 && notes.pid_namespace == pidNamespace();
   std::array<char, 8> some{};
   // The kernel lets a process read the name of another's executable if it lets it open the other's
   // descriptors.
-  const std::string probe = "/proc/" + std::to_string(notes.pid) + "/exe";
-  const bool readable = notes.pid_namespace != 0 && notes.pid_namespace == pidNamespace() &&
-                        ::readlink(probe.c_str(), some.data(), some.size()) > 0;
-  notes.readable.store(readable ? 1 : 0, std::memory_order_release);
+  const std::string probe = "/proc/" + std::to_string(notes.sender) + "/exe";
+  const bool maps = known && ::readlink(probe.c_str(), some.data(), some.size()) > 0;
+  const int refused =
+      known ? tryRead(notes.sender, {notes.sender_token_at, notes.sender_token}) : ESRCH;
+  if (refused != 0) tellOnce(peer, known ? errnoText(refused) : "another namespace of process ids");
+  notes.reaches.store((maps ? kRegions : 0) | (refused == 0 ? kAll : 0), std::memory_order_release);
 }
 
-std::shared_ptr<Loans> loansOn(std::shared_ptr<void> channel_memory,
+std::shared_ptr<Loans> loansOn(std::shared_ptr<void> channel_memory, Side side, int peer,
                                std::shared_ptr<PeerRegions> regions) {
-  return std::make_shared<RegionLoans>(std::move(channel_memory), std::move(regions));
+  return std::make_shared<ProcessLoans>(std::move(channel_memory), side, peer, std::move(regions));
 }
 
 } // namespace rondo::transport::shm

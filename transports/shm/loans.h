@@ -1,4 +1,4 @@
-// Reads a peer process's memory in place: maps shared regions on first use.
+// Lends memory to a peer process, which maps shared regions on first use, and copies other memory.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +40,13 @@ class PeerRegions {
 };
 
 /// introduce(): the sender's end writes its process id into the channel's notes, before the
-/// receiver's end sees them. answer(): the receiver's end writes whether it may map that process's
-/// memory.
+/// receiver's end sees them. answer(): the receiver's end tries whether it may map that process's
+/// regions and read its other memory, and writes the result.
 void introduce(void* channel_memory);
-void answer(void* channel_memory);
+void answer(void* channel_memory, int peer);
 
-/// For either end.
-std::shared_ptr<Loans> loansOn(std::shared_ptr<void> channel_memory,
+enum class Side { sender, receiver };
+std::shared_ptr<Loans> loansOn(std::shared_ptr<void> channel_memory, Side side, int peer,
                                std::shared_ptr<PeerRegions> regions);
 
 } // namespace rondo::transport::shm

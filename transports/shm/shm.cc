@@ -24,13 +24,13 @@ std::size_t headOf(ChannelSize size) {
   return base::canAllocateMapped() ? SlotRing::bytesNeeded(size.depth, 0) : bytesOf(size);
 }
 
-std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size,
+std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size, Side side, int peer,
                              std::shared_ptr<PeerRegions> regions) {
   auto port = std::make_unique<Port>();
   port->slot_bytes = size.slot_bytes;
   port->depth = size.depth;
   void* const at = memory.get();
-  auto loans = loansOn(memory, std::move(regions));
+  auto loans = loansOn(memory, side, peer, std::move(regions));
   const auto slots = headOf(size) < bytesOf(size) ? SlotRing::Slots::grow : SlotRing::Slots::whole;
   port->path = MappedSlots{
       std::make_shared<SlotRing>(at, size.depth, size.slot_bytes, std::move(memory), slots),
@@ -55,7 +55,7 @@ class PendingSender final : public PendingWithDeadline {
   std::unique_ptr<Port> attempt() override {
     // The connection is no longer needed: the control plane watches the peer.
     if (!dial_->poll()) return nullptr;
-    return portOn(std::move(memory_), size_, regions_);
+    return portOn(std::move(memory_), size_, Side::sender, peer_, regions_);
   }
 
   const ChannelSize size_;
@@ -81,8 +81,8 @@ class PendingReceiver final : public PendingWithDeadline {
     const int segment = arrived->passed.front().get();
     base::checkMemoryFile(segment, bytesOf(size_), headOf(size_));
     auto memory = base::mapMemoryFileHead(segment, bytesOf(size_), headOf(size_));
-    answer(memory.get());
-    return portOn(std::move(memory), size_, regions_);
+    answer(memory.get(), peer_);
+    return portOn(std::move(memory), size_, Side::receiver, peer_, regions_);
   }
 
   const ChannelId id_;

@@ -1,11 +1,11 @@
 // A rank that reduces until something fails, and then prints the error and the time.
 //
 // Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 1000th call on.
-// Or: COUNT fork
-// clone; every rank has a child that outlives it, made by fork() as data loaders are, or without
-// fork()'s handlers. With DIES=RANK:MICROSECONDS in the environment this rank kills itself so long
-// after it has started. Prints "ready RANK PID" after some calls, and at the end "error RANK
-// NANOSECONDS CALLED CODE CULPRIT TEXT" with the monotonic clock's time.
+// Or: COUNT broadcast; every rank broadcasts from rank 0 instead. Or: COUNT fork, or COUNT clone;
+// every rank has a child that outlives it, made by fork() as data loaders are, or without fork()'s
+// handlers. With DIES=RANK:MICROSECONDS in the environment this rank kills itself so long after it
+// has started. Prints "ready RANK PID" after some calls, and at the end "error RANK NANOSECONDS
+// CALLED CODE CULPRIT TEXT" with the monotonic clock's time.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -51,7 +51,8 @@ void dieLater() {
 
 int main(int argc, char** argv) {
   const std::size_t count = std::strtoull(argv[1], nullptr, 10);
-  const std::string child = argc == 3 ? argv[2] : "";
+  const bool broadcasts = argc == 3 && argv[2] == std::string("broadcast");
+  const std::string child = argc == 3 && !broadcasts ? argv[2] : "";
   const int odd_rank = argc > 3 ? std::atoi(argv[2]) : -1;
   const std::size_t odd_count = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : count;
   dieLater();
@@ -65,6 +66,11 @@ int main(int argc, char** argv) {
       if (i == 100) say("ready " + rank + " " + std::to_string(::getpid()) + "\n");
       const bool odd = comm.rank() == odd_rank && i >= 1000;
       called = now();
+      if (broadcasts) {
+        comm.broadcast(data.data(), data.data(), count, rondo::DataType::float32, 0);
+        comm.barrier();
+        continue;
+      }
       comm.allReduce(data.data(), data.data(), odd ? odd_count : count, rondo::DataType::float32,
                      rondo::ReduceOp::max);
     }

@@ -1,0 +1,104 @@
+// The bodies of a step's messages on rings: finding, copying and sharing the copies.
+#include "engine/bodies.h"
+
+#include <sched.h>
+
+#include "base/log.h"
+#include "engine/step_memory.h"
+
+namespace rondo::engine {
+
+namespace {
+
+/// Whether the step only moves its only message, to consecutive memory.
+bool onlyStores(const BoundStep& step) {
+  return step.inputs.size() == 1 && step.has_output && step.segments.size() == 1;
+}
+
+/// Copies this end's parts of a body that both ends copy to `to`. True when the body is complete.
+bool copyParts(End& end, std::byte* to, std::size_t bytes) {
+  using Parts = transport::SlotRing::Parts;
+  transport::SlotRing& ring = *end.ring;
+  const transport::Loan& loan = *ring.unmapped();
+  while (const auto part = ring.nextPart(bytes))
+    if (!end.loans->read(loan, part->offset, to + part->offset, part->bytes)) ring.failPart();
+  const Parts parts = ring.parts();
+  if (parts == Parts::pending) return false;
+  if (parts == Parts::copied || end.loans->read(loan, 0, to, bytes)) return true;
+  ring.refuse();
+  return false;
+}
+
+/// Shares the next messages of the step, too, so that the sender need not wait for this rank. In
+/// calls that move data one way no other step reads or writes the output where they belong.
+void shareLater(const Run& run, const BoundStep& step, const End& end, std::size_t tile) {
+  if (step.output.space != plan::Space::output) return; // scratch is one tile's
+  for (std::size_t later = 1; later <= transport::kShareAhead && tile + later + 1 < step.tiles;
+       ++later)
+    end.ring->shareLater(later, addressOf(run, step.output, 0, tile + later),
+                         [&](const transport::Loan& loan) { return end.loans->shared(loan); });
+}
+
+/// Sets end.body for the step's message of this channel; as takeBodies().
+bool takeBody(const Run& run, const BoundStep& step, End& end, std::size_t tile) {
+  std::byte* shared = end.ring->sharedTo();
+  if (!shared) {
+    end.body = end.ring->readBody(step.bytes, end.loans);
+    if (end.body) return true;
+    const transport::Loan* const loan = end.ring->unmapped();
+    if (!loan) return false;
+    std::byte* const to =
+        onlyStores(step) ? addressOf(run, step.output, 0, tile) : end.staging.reserve(step.bytes);
+    if (run.plan->use != transport::Use::one_way || !onlyStores(step) ||
+        !end.loans->shared(*loan)) {
+      end.body = to;
+      if (end.loans->read(*loan, 0, to, step.bytes)) return true;
+      end.ring->refuse();
+      return false;
+    }
+    end.ring->share(to);
+    shared = to;
+  }
+  end.body = shared;
+  if (onlyStores(step)) shareLater(run, step, end, tile);
+  return copyParts(end, shared, step.bytes);
+}
+
+} // namespace
+
+bool takeBodies(const Run& run, const BoundStep& step, std::size_t tile) {
+  std::size_t taken = 0;
+  const auto giveBack = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      if (End* end = step.inputs[i].wire; end && end->mapped()) end->ring->giveBack();
+  };
+  try {
+    for (; taken < step.inputs.size(); ++taken)
+      if (End* end = step.inputs[taken].wire; end && end->mapped())
+        if (!takeBody(run, step, *end, tile)) break;
+  } catch (...) {
+    giveBack(taken + 1); // with the message whose body could not be found
+    throw;
+  }
+  if (taken == step.inputs.size()) return true;
+  giveBack(taken);
+  return false;
+}
+
+/// A copying thread never blocks, so the deadline passes only if something stops that thread.
+void endSharedBodies(const BoundPlan& plan, base::Clock::time_point deadline) {
+  for (const End* end : plan.ends) {
+    if (!end->mapped() || end->sends || !end->loans) continue;
+    while (!end->ring->endShared() && !end->loans->peerEnded()) {
+      if (base::Clock::now() >= deadline) {
+        base::log(LogLevel::warn, "rank ", end->peer,
+                  " did not finish its part of a copy to this rank's memory: it may still write "
+                  "there if it goes on");
+        break;
+      }
+      sched_yield();
+    }
+  }
+}
+
+} // namespace rondo::engine

@@ -1,0 +1,162 @@
+// Processes that may, or may not, read each other's private memory: results are the same, refusals
+// are logged once, and errors name a rank.
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/grid.h"
+#include "support/paths.h"
+#include "support/test.h"
+
+using rondo::test::kWholeGrid;
+
+namespace {
+
+struct End {
+  long reads = 0, writes = 0;
+  std::string wrong;
+};
+struct Outcome {
+  std::map<int, End> ends;
+  std::map<int, int> refusals; ///< log lines, by rank
+  bool able = true;            ///< this system allows the case
+  std::string log;
+};
+
+/// How the ranks of tests/faults/programs/private_memory.cc ended.
+Outcome run(int ranks, const std::string& arguments) {
+  const std::string command =
+      "timeout -s KILL 100 env RONDO_DEBUG=info RONDO_TIMEOUT=30 RONDO_TRANSPORT=shm " RONDO_COMMAND
+      " run -p " +
+      std::to_string(ranks) + " -- " RONDO_TEST_PROGRAMS "/program_private_memory " + arguments +
+      " 2>&1";
+  Outcome outcome;
+  std::map<int, int> ranks_of, refused; // by process
+  FILE* output = ::popen(command.c_str(), "r");
+  char line[4096];
+  while (std::fgets(line, sizeof line, output)) {
+    std::istringstream words(line);
+    std::string what;
+    int rank = -1;
+    words >> what >> rank;
+    if (what == "end") {
+      End& end = outcome.ends[rank];
+      int process = -1;
+      words >> process >> end.reads >> end.writes;
+      ranks_of[process] = rank;
+      std::getline(words, end.wrong);
+      if (end.wrong == " ") end.wrong = "";
+    } else if (what == "unable") {
+      outcome.able = false;
+    } else {
+      outcome.log += line;
+      // "host:pid INFO private memory of rank ..."
+      if (const auto pid = what.find(':');
+          pid != std::string::npos &&
+          std::string_view(line).find("process_vm_readv") != std::string_view::npos)
+        ++refused[std::stoi(what.substr(pid + 1))];
+    }
+  }
+  ::pclose(output);
+  for (const auto& [process, lines] : refused) outcome.refusals[ranks_of.at(process)] += lines;
+  return outcome;
+}
+
+/// Requires right results on all ranks.
+Outcome right(int ranks, const std::string& arguments) {
+  Outcome outcome = run(ranks, arguments);
+  INFO(ranks << " ranks, " << arguments << "\n" << outcome.log);
+  if (!outcome.able) return outcome;
+  REQUIRE(outcome.ends.size() == static_cast<std::size_t>(ranks));
+  for (const auto& [rank, end] : outcome.ends) {
+    INFO("rank " << rank);
+    CHECK(end.wrong == "");
+  }
+  return outcome;
+}
+
+} // namespace
+
+// Proves: the calls copy by the system (the program counts it), and every result is right.
+TEST_CASE("processes read each other's private memory, and every result is right", "[private]") {
+  for (const int ranks : kWholeGrid ? std::vector<int>{2, 3, 4, 5, 8} : std::vector<int>{2, 3}) {
+    const Outcome outcome = right(ranks, "-1 free");
+    if (outcome.refusals.size() == static_cast<std::size_t>(ranks)) {
+      WARN("this system does not let processes read each other (ptrace_scope?)");
+      return;
+    }
+    CHECK(outcome.refusals.empty());
+    for (const auto& [rank, end] : outcome.ends) {
+      INFO(ranks << " ranks, rank " << rank);
+      CHECK(end.reads > 0);
+    }
+  }
+}
+
+// Proves: a rank whose reading is forbidden from the start uses slots, alone, and says so once for
+// all its channels.
+TEST_CASE("where the system refuses to read memory, slots are used, and the log says so once",
+          "[private]") {
+  constexpr int kRanks = 3, kVictim = 1;
+  for (const int error : {EPERM, ENOSYS}) {
+    const Outcome outcome = right(kRanks, "1 read " + std::to_string(error));
+    CHECK(outcome.refusals == std::map<int, int>{{kVictim, 1}});
+    CHECK(outcome.ends.at(kVictim).reads == 0);
+    CHECK(outcome.ends.at(0).reads > 0);
+    CHECK(outcome.ends.at(2).reads > 0);
+  }
+  const Outcome all = right(kRanks, "-1 read " + std::to_string(EPERM));
+  CHECK(all.refusals == std::map<int, int>{{0, 1}, {1, 1}, {2, 1}});
+  for (const auto& [rank, end] : all.ends) CHECK(end.reads == 0);
+}
+
+// Proves: if only writing is forbidden, the receiver copies alone.
+TEST_CASE("a rank that may not write the memory of others does not share copies", "[private]") {
+  const Outcome outcome = right(2, "0 write " + std::to_string(EPERM));
+  CHECK(outcome.refusals.empty());
+  CHECK(outcome.ends.at(0).writes == 0);
+  CHECK(outcome.ends.at(0).reads > 0);
+  CHECK(outcome.ends.at(1).reads > 0);
+}
+
+// Proves: a rank that no other may read is sent to and received from by slots. The system refuses
+// as with ptrace_scope 2, which is a setting of the whole system.
+TEST_CASE("a rank that no other may read is sent to and received from by slots", "[private]") {
+  const Outcome outcome = right(3, "1 undumpable");
+  if (!outcome.able) {
+    WARN("skipped: the ranks cannot give up their privileges");
+    return;
+  }
+  CHECK(outcome.refusals == std::map<int, int>{{0, 1}, {2, 1}});
+  for (const auto& [rank, end] : outcome.ends) CHECK(end.reads > 0); // of others
+}
+
+// Proves: the same where a namespace forbids reading in one direction only.
+TEST_CASE("a rank in another user namespace reads nobody, and others read it", "[private]") {
+  const Outcome outcome = right(3, "1 namespace");
+  if (!outcome.able) {
+    WARN("skipped: no user namespace here");
+    return;
+  }
+  CHECK(outcome.refusals == std::map<int, int>{{1, 1}});
+  CHECK(outcome.ends.at(1).reads == 0);
+  CHECK(outcome.ends.at(0).reads > 0);
+}
+
+// Proves: a refusal in the middle of a program costs no message, and is told once.
+TEST_CASE("memory that is refused after it was allowed is sent by slots from then on",
+          "[private]") {
+  for (const int ranks : {2, 3}) {
+    Outcome outcome;
+    // On a busy machine a rank may come late to all calls of the second round, and then it reads
+    // nothing, because the other ranks have copied everything.
+    for (int attempt = 0; attempt < 10 && outcome.refusals.empty(); ++attempt)
+      outcome = right(ranks, "1 later");
+    INFO(ranks << " ranks\n" << outcome.log);
+    CHECK(outcome.refusals == std::map<int, int>{{1, 1}});
+  }
+}

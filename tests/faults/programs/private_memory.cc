@@ -1,0 +1,139 @@
+// A rank that makes calls with large private buffers, where the system may refuse that processes
+// read each other's memory.
+//
+// Arguments: VICTIM HOW. VICTIM: a rank, or -1 for all. HOW: `free`; `read ERROR` or `write ERROR`
+// (its system calls for that purpose fail with this error number); `later` (reading fails from the
+// second round of calls on); `undumpable` (no other may read it); `namespace` (it is in a namespace
+// of users of its own). Prints "end RANK PID READS WRITES TEXT": how often this process has read
+// and written others' memory, and what was wrong; or "unable RANK".
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <string>
+
+#include "rondo/communicator.h"
+#include "support/collective_case.h"
+
+namespace {
+long reads = 0, writes = 0;
+
+ssize_t counted(long call, long& count, pid_t pid, const iovec* local, const iovec* remote) {
+  const long moved = ::syscall(call, pid, local, 1UL, remote, 1UL, 0UL);
+  // Shorter ones only try whether it is allowed.
+  if (moved > 64) ++count;
+  return moved;
+}
+} // namespace
+
+// The library calls these instead of the C library's.
+extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long,
+                                    const iovec* remote, unsigned long, unsigned long) noexcept {
+  return counted(__NR_process_vm_readv, reads, pid, local, remote);
+}
+extern "C" ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long,
+                                     const iovec* remote, unsigned long, unsigned long) noexcept {
+  return counted(__NR_process_vm_writev, writes, pid, local, remote);
+}
+
+namespace {
+
+void refuse(unsigned call, unsigned error) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0)
+    std::abort();
+}
+
+bool put(const char* path, const std::string& text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  const bool done =
+      fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (fd >= 0) ::close(fd);
+  return done;
+}
+
+/// Maps only this user and group, to the same numbers.
+bool enterNamespace() {
+  const std::string user = std::to_string(::geteuid()), group = std::to_string(::getegid());
+  return ::unshare(CLONE_NEWUSER) == 0 && put("/proc/self/setgroups", "deny") &&
+         put("/proc/self/uid_map", user + " " + user + " 1") &&
+         put("/proc/self/gid_map", group + " " + group + " 1");
+}
+
+/// Only a privileged process may read others that are not dumpable.
+bool dropPrivileges() {
+  constexpr unsigned kNobody = 65534;
+  return ::geteuid() != 0 || (::setresgid(kNobody, kNobody, kNobody) == 0 &&
+                              ::setresuid(kNobody, kNobody, kNobody) == 0);
+}
+
+bool prepare(bool victim, const std::string& how, unsigned error) {
+  if (how == "undumpable")
+    return dropPrivileges() && ::prctl(PR_SET_DUMPABLE, victim ? 0 : 1, 0, 0, 0) == 0;
+  if (!victim) return true;
+  if (how == "namespace") return enterNamespace();
+  if (how == "read") refuse(__NR_process_vm_readv, error);
+  if (how == "write") refuse(__NR_process_vm_writev, error);
+  return true;
+}
+
+/// Calls whose messages are large and odd. Returns what was wrong.
+std::string callAll(rondo::Communicator& comm) {
+  using rondo::Collective;
+  for (const Collective collective : rondo::kCollectives)
+    for (const std::size_t count : {8193u, 99999u, 100003u, 150002u})
+      for (const bool in_place : {false, true}) {
+        if (collective == Collective::sendrecv || collective == Collective::barrier) continue;
+        if (in_place && collective == Collective::alltoall) continue;
+        const rondo::test::CollectiveCase one{
+            .collective = collective,
+            .count = count,
+            .type = rondo::DataType::int32,
+            .root = static_cast<int>(count) % comm.size(),
+            .in_place = in_place,
+        };
+        if (std::string wrong = one.run(comm); !wrong.empty()) return wrong;
+      }
+  return {};
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const int rank = std::atoi(std::getenv("RONDO_RANK"));
+  const bool victim = std::atoi(argv[1]) == rank || std::atoi(argv[1]) < 0;
+  const std::string how = argv[2];
+  const auto error = static_cast<unsigned>(argc > 3 ? std::atoi(argv[3]) : EPERM);
+  if (!prepare(victim, how, error)) {
+    std::printf("unable %d\n", rank);
+    return 0;
+  }
+  std::string wrong;
+  try {
+    auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
+    wrong = callAll(comm);
+    if (victim && how == "later") refuse(__NR_process_vm_readv, error);
+    if (wrong.empty() && how == "later") wrong = callAll(comm);
+  } catch (const rondo::Error& failed) {
+    wrong = std::string(rondo::name(failed.code())) + " of rank " +
+            std::to_string(failed.culprit()) + ": " + failed.what();
+  }
+  std::printf("end %d %d %ld %ld %s\n", rank, ::getpid(), reads, writes, wrong.c_str());
+}

@@ -1,0 +1,176 @@
+// Memory that processes read and write without mapping it: what is copied, what is refused, and the
+// errors if the other process is gone.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "rondo/error.h"
+#include "support/test.h"
+#include "transports/shm/loans.h"
+#include "transports/shm/process_memory.h"
+#include "transports/slot_ring.h"
+#include "transports/tuning.h"
+
+namespace rondo::transport::shm {
+namespace {
+
+std::uint64_t addressOf(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
+
+/// Two pages, the second of which cannot be accessed.
+class PageBeforeNone {
+ public:
+  PageBeforeNone()
+      : at_(static_cast<std::byte*>(
+            ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    REQUIRE(at_ != MAP_FAILED);
+    REQUIRE(::mprotect(at_ + 4096, 4096, PROT_NONE) == 0);
+  }
+  ~PageBeforeNone() { ::munmap(at_, 8192); }
+  PageBeforeNone(const PageBeforeNone&) = delete;
+  PageBeforeNone& operator=(const PageBeforeNone&) = delete;
+  std::byte* end() const { return at_ + 4096; }
+
+ private:
+  std::byte* const at_;
+};
+
+/// A child that only waits for its end.
+class Idle {
+ public:
+  Idle() : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::alarm(60);
+    for (;;) ::pause();
+  }
+  ~Idle() {
+    die();
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Idle(const Idle&) = delete;
+  Idle& operator=(const Idle&) = delete;
+  /// Kills it, and leaves it to be waited for.
+  void die() {
+    ::kill(pid_, SIGKILL);
+    siginfo_t info{};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  const pid_t pid_;
+};
+
+/// The memory of a channel from this process to itself.
+struct Channel {
+  Channel() {
+    std::memset(memory.data(), 0, memory.size());
+    introduce(memory.data());
+  }
+  std::shared_ptr<Loans> end(Side side) {
+    return loansOn({std::shared_ptr<void>(), memory.data()}, side, 3,
+                   std::make_shared<PeerRegions>());
+  }
+  base::AlignedBuffer memory{SlotRing::bytesNeeded(1, 64)};
+};
+
+} // namespace
+
+// Proves: a copy that the kernel cuts short is an error, and no byte beyond the end is touched.
+TEST_CASE("memory of a process is copied both ways, up to its end and not beyond", "[private]") {
+  const PageBeforeNone page;
+  for (const std::size_t size : {0u, 1u, 7u, 4096u}) {
+    std::vector<std::byte> data(size, std::byte{9}), back(size);
+    CHECK(writeMemory(::getpid(), addressOf(page.end() - size), data.data(), size) == 0);
+    CHECK(readMemory(::getpid(), addressOf(page.end() - size), back.data(), size) == 0);
+    CHECK(data == back);
+  }
+  std::array<std::byte, 100> data{};
+  // The kernel copies 60 bytes and says so: that is no success.
+  CHECK(readMemory(::getpid(), addressOf(page.end() - 60), data.data(), 100) == EFAULT);
+  CHECK(writeMemory(::getpid(), addressOf(page.end() - 60), data.data(), 100) == EFAULT);
+}
+
+// Proves: another process with the same number, and one that has ended, are not taken for the peer.
+TEST_CASE("a process is known by its token, and an ended one as such", "[private]") {
+  const Token token = ownToken();
+  CHECK(tryRead(::getpid(), token) == 0);
+  CHECK(tryRead(::getpid(), {token.address, token.value + 1}) == ESRCH);
+  Idle child;
+  CHECK(tryRead(child.pid(), token) == 0); // it has a copy of this process's memory
+  CHECK_FALSE(ended(child.pid()));
+  CHECK_FALSE(ended(::getpid()));
+  child.die(); // and its parent has not waited for it yet
+  CHECK(ended(child.pid()));
+  CHECK(tryRead(child.pid(), token) == ESRCH);
+}
+
+// Proves: loans are offered from the measured sizes on, only after the receiver has tried to read,
+// and no more after a refusal; the sender's memory may not be freed while the receiver lives.
+TEST_CASE("private memory is lent if it is large and the receiver only stores it", "[private]") {
+  Channel channel;
+  const auto sender = channel.end(Side::sender), receiver = channel.end(Side::receiver);
+  std::vector<std::byte> data(2 * kReadBytes, std::byte{5}), copy(data.size());
+  CHECK_FALSE(sender->offer(data.data(), data.size(), Use::keep)); // the receiver has not answered
+  answer(channel.memory.data(), 3);
+  CHECK_FALSE(sender->offer(data.data(), kReadBytes - 1, Use::keep));
+  CHECK_FALSE(sender->offer(data.data(), data.size(), Use::combine));
+  CHECK_FALSE(sender->offer(data.data(), data.size(), Use::exchange));
+  CHECK_FALSE(sender->offer(data.data(), kShareBytes - 1, Use::one_way));
+  CHECK(sender->offer(data.data(), kShareBytes, Use::one_way));
+  for (const Use use : {Use::keep, Use::one_way}) {
+    const auto loan = sender->offer(data.data(), data.size(), use);
+    REQUIRE(loan);
+    CHECK(receiver->find(*loan, data.size()) == nullptr);
+    CHECK(receiver->shared(*loan) == (use == Use::one_way));
+    receiver->read(*loan, 10, copy.data() + 10, data.size() - 10);
+    CHECK(std::memcmp(copy.data() + 10, data.data() + 10, data.size() - 10) == 0);
+    CHECK(sender->write(data.data(), addressOf(copy.data()), 10));
+    CHECK(copy == data);
+    std::fill(copy.begin(), copy.end(), std::byte{0});
+  }
+  CHECK_FALSE(sender->peerEnded());
+  CHECK_FALSE(sender->mayFree(data.data(), data.size())); // it may be read
+  // If writing fails, receivers are not told to share any more.
+  CHECK_FALSE(sender->write(data.data(), 0, 10));
+  const auto loan = sender->offer(data.data(), data.size(), Use::one_way);
+  REQUIRE(loan);
+  CHECK_FALSE(receiver->shared(*loan));
+  // If the receiver could not read, no such memory is lent any more.
+  sender->refused();
+  CHECK_FALSE(sender->offer(data.data(), data.size(), Use::one_way));
+}
+
+// Proves: the end of the sender is an error with its rank; memory that is missing is a refusal.
+TEST_CASE("a lent message of a process that ended is an error that names the sender", "[private]") {
+  Channel channel;
+  answer(channel.memory.data(), 3);
+  const auto receiver = channel.end(Side::receiver);
+  const PageBeforeNone page;
+  std::array<std::byte, 100> data{};
+  Idle child;
+  enum class Ending { copied, refused, error };
+  const auto read = [&](pid_t pid, const void* at) {
+    const Loan loan{{static_cast<std::uint64_t>(pid) << 32 | 0xffffffff, addressOf(at)}};
+    try {
+      return receiver->read(loan, 0, data.data(), data.size()) ? Ending::copied : Ending::refused;
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::peer_dead);
+      CHECK(error.culprit() == 3);
+      CHECK(std::string(error.what()).find("rank 3") != std::string::npos);
+      return Ending::error;
+    }
+  };
+  CHECK(read(child.pid(), page.end() - 100) == Ending::copied);
+  CHECK(read(child.pid(), page.end() - 50) == Ending::refused);
+  child.die();
+  CHECK(read(child.pid(), page.end() - 100) == Ending::error);
+}
+
+} // namespace rondo::transport::shm

@@ -1,0 +1,64 @@
+// Copies between two processes by the system calls that need no memory that both see.
+#include "transports/shm/process_memory.h"
+
+#include <signal.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+
+#include "base/random.h"
+
+namespace rondo::transport::shm {
+
+Token ownToken() {
+  static const auto value = static_cast<std::uint32_t>(base::randomNumber());
+  return {reinterpret_cast<std::uintptr_t>(&value), value};
+}
+
+namespace {
+
+/// `copy`: process_vm_readv or process_vm_writev.
+int copyAll(decltype(::process_vm_readv)* copy, pid_t process, std::uint64_t address,
+            std::byte* here, std::size_t size) {
+  while (size > 0) {
+    const iovec local{here, size};
+    // An address of the other process: it is never used as a pointer here.
+    const iovec remote{reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), size};
+    const ssize_t copied = copy(process, &local, 1, &remote, 1, 0);
+    if (copied < 0 && errno != EINTR) return errno;
+    if (copied == 0) return EFAULT;
+    if (copied < 0) continue;
+    // Fewer bytes than asked for: the kernel's limit for one call, or the next page is missing,
+    // which the next call reports.
+    here += copied;
+    address += static_cast<std::uint64_t>(copied);
+    size -= static_cast<std::size_t>(copied);
+  }
+  return 0;
+}
+
+} // namespace
+
+int readMemory(pid_t process, std::uint64_t address, void* to, std::size_t size) {
+  return copyAll(::process_vm_readv, process, address, static_cast<std::byte*>(to), size);
+}
+
+int writeMemory(pid_t process, std::uint64_t address, const void* from, std::size_t size) {
+  auto* const here = static_cast<std::byte*>(const_cast<void*>(from)); // is only read
+  return copyAll(::process_vm_writev, process, address, here, size);
+}
+
+int tryRead(pid_t process, const Token& token) {
+  std::uint32_t value = 0;
+  if (const int error = readMemory(process, token.address, &value, sizeof value)) return error;
+  return value == token.value ? 0 : ESRCH;
+}
+
+bool ended(pid_t process) {
+  // The first page is never mapped, so the error of a process that exists is EFAULT, or EPERM.
+  // kill() finds a process also when it has ended and its parent does not know it yet.
+  char byte = 0;
+  return readMemory(process, 0, &byte, 1) == ESRCH || (::kill(process, 0) != 0 && errno == ESRCH);
+}
+
+} // namespace rondo::transport::shm
