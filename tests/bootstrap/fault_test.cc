@@ -304,6 +304,74 @@ TEST_CASE("agreements before and after a move give communicators with different 
   CHECK(agreed() != before);
 }
 
+// Proves: only one part goes on. A rank that was stopped learns that the others go on without it,
+// also if it asks only after the control plane has heard it again.
+TEST_CASE("a rank that the others excluded while it was stopped gets no communicator") {
+  const auto agree = [](Job& job, const std::vector<int>& ranks) {
+    for (const int rank : ranks) job.at(rank).tell("go");
+    const std::string first = job.at(ranks[0]).line();
+    CHECK(startsWith(first, "agreed"));
+    for (const int rank : ranks)
+      if (rank != ranks[0]) CHECK(job.at(rank).line() == first);
+  };
+  const auto excluded = [&](Host host, const std::function<void(Job&)>& then) {
+    Job job(host, 4, "agree", kUsual);
+    job.startAll();
+    job.at(3).signal(SIGSTOP);
+    agree(job, {0, 1, 2});
+    job.at(3).signal(SIGCONT);
+    std::this_thread::sleep_for(1s); // until it is heard
+    then(job);
+    job.at(3).tell("go");
+    const std::string line = job.at(3).line();
+    INFO("rank 3 says: " << line);
+    CHECK(startsWith(line, "error unresponsive"));
+    CHECK(line.find("the other ranks go on without this one") != std::string::npos);
+  };
+  SECTION("and the others agree again") {
+    excluded(Host::rank_zero, [&](Job& job) { agree(job, {0, 1, 2}); });
+  }
+  SECTION("and the others leave") {
+    excluded(Host::rank_zero, [](Job& job) {
+      for (const int rank : {0, 1, 2}) job.at(rank).hangUp();
+      for (const int rank : {0, 1, 2}) CHECK(job.at(rank).end().value_or(-1) == 0);
+    });
+  }
+  SECTION("and the control plane moves") {
+    excluded(Host::launcher, [](Job& job) { job.endLaunch(); });
+  }
+  SECTION("and the host is killed") {
+    excluded(Host::rank_zero, [&](Job& job) {
+      job.at(0).signal(SIGKILL);
+      agree(job, {1, 2});
+    });
+  }
+}
+
+// Proves: a rank that could not be reached is asked again when another one has left.
+TEST_CASE("a host that was stopped, replaced and has ended does not count when the others leave") {
+  for (const int size : {3, 4}) {
+    INFO(size << " ranks");
+    Job job(Host::rank_zero, size, "agree", kUsual);
+    job.startAll();
+    job.at(0).signal(SIGSTOP);
+    for (int rank = 1; rank < size; ++rank) job.at(rank).tell("go");
+    for (int rank = 1; rank < size; ++rank) CHECK(startsWith(job.at(rank).line(), "agreed"));
+    job.at(0).signal(SIGCONT);
+    job.at(0).tell("go");
+    CHECK(startsWith(job.at(0).line(), "error unresponsive"));
+    CHECK(job.at(0).end().value_or(-1) == 1);
+    for (int rank = size - 1; rank > 1; --rank) {
+      job.at(rank).hangUp();
+      CHECK(job.at(rank).end().value_or(-1) == 0);
+    }
+    job.at(1).tell("go");
+    const std::string line = job.at(1).line();
+    INFO("rank 1 says: " << line);
+    CHECK(startsWith(line, "agreed"));
+  }
+}
+
 TEST_CASE("the control plane moves on as often as its host ends") {
   Job job(Host::launcher, 5, "quit", kOften);
   job.startAll();
