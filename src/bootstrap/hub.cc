@@ -339,6 +339,7 @@ void Hub::Impl::answerLeaving(World& world, Group& group) {
 
 void Hub::Impl::bye(World& world, Member& member) {
   member.gone = true;
+  askAgain(world); // first, so that nothing is decided before the answers
   const auto groups = world.groups;
   for (const auto& [id, group] : groups) {
     const auto rank = group->rank_of.find(member.rank);

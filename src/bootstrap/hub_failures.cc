@@ -205,10 +205,10 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
     failGroup(world, *world.root, {ErrorCode::init_failed, text, rank});
   }
   const bool asks = world.complete && world.standbys.contains(rank) && !world.gone.contains(rank);
-  // First, so that nothing is decided before the answers. Ranks that could not be reached so far
-  // may have ended since they were asked.
-  if (world.complete)
-    for (const int other : unseen(world)) probe(world, other);
+  // First, so that nothing is decided before the answers.
+  askAgain(world);
+  dropProbe(world, rank); // an answer from before the loss proves nothing
+  if (asks) probe(world, rank);
   failRank(world, rank, deathOf(), true);
   if (world.awaited.contains(rank)) settled(world, rank);
   if (!asks) rankEnded(world, rank);

@@ -158,6 +158,7 @@ void Hub::Impl::tellPresence(World& world) {
 void Hub::Impl::rankEnded(World& world, int rank) {
   if (!world.gone.insert(rank).second) return;
   dropProbe(world, rank);
+  world.away.erase(rank);
   world.changed = true;
   if (world.awaited.contains(rank)) {
     failRank(world, rank, deathOf(), true);
@@ -170,6 +171,10 @@ void Hub::Impl::probe(World& world, int rank) {
   if (!world.standbys.contains(rank)) return;
   world.probes.try_emplace(rank);
   if (probe_timer_ == 0) lookAtProbes();
+}
+
+void Hub::Impl::askAgain(World& world) {
+  for (const int rank : std::exchange(world.away, {})) probe(world, rank);
 }
 
 void Hub::Impl::dropProbe(World& world, int rank) {
@@ -237,6 +242,7 @@ void Hub::Impl::probed(World& world, int rank, bool dead) {
     return;
   }
   world.probes.erase(rank);
+  world.away.insert(rank);
   resume(world);
 }
 
@@ -244,7 +250,8 @@ void Hub::Impl::probed(World& world, int rank, bool dead) {
 
 void Hub::Impl::agree(World& world, Member& member, const frames::Agree& wish) {
   const auto group = groupOf(world, member, wish.communicator);
-  if (!group) return;
+  // A rank that the others excluded has been told so.
+  if (!group || group->ledger.hasLeft(group->rank_of[member.rank])) return;
   group->asking.insert(member.rank);
   decide(world, *group);
 }
@@ -278,7 +285,16 @@ void Hub::Impl::decide(World& world, Group& group) {
     child = std::make_shared<Group>(answer.made.child, staying);
     child->young = true;
   }
-  for (const int rank : std::exchange(group.asking, {})) {
+  std::set<int> told = std::exchange(group.asking, {});
+  // A rank that is left out has left, also if it answers again before it asks.
+  for (const int rank : group.members) {
+    const int own = group.rank_of.at(rank);
+    const bool stays = answer.made.stay[static_cast<std::size_t>(own)];
+    if (now == Standing::minority || stays || group.ledger.hasLeft(own)) continue;
+    told.insert(rank);
+    leaveGroup(world, group, own);
+  }
+  for (const int rank : told) {
     const auto member = world.members.find(rank);
     if (member != world.members.end() && member->second->reachable())
       member->second->link->send(Type::agreed, answer);

@@ -104,6 +104,7 @@ struct World {
   std::map<int, net::SocketAddress> standbys; ///< by rank: where it listens as long as it lives
   std::set<int> gone;                         ///< ranks that have ended or left for certain
   std::map<int, Probe> probes;
+  std::set<int> away;   ///< ranks that are not connected, and had not ended when they were asked
   std::set<int> heirs;  ///< ranks whose addresses were sent to all
   bool changed = false; ///< `gone` has grown since it was sent
 };

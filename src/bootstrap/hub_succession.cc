@@ -162,8 +162,8 @@ void Hub::Impl::takeOver(const Succession& from) {
       base::log(LogLevel::info, "rank ", rank, " did not connect to the new control plane");
       self->failRank(in, rank, deathOf(), true);
       self->dropProbe(in, rank);
-      const bool claims = self->claims_; // then it has been asked already
-      if (!claims) self->probe(in, rank);
+      if (self->claims_) in.away.insert(rank); // it has been asked already
+      else self->probe(in, rank);
       if (in.awaited.contains(rank)) self->settled(in, rank);
     }
   });

@@ -89,7 +89,8 @@ void Membership::awaitMove() {
 void Membership::tellAll() {
   std::lock_guard lock(mutex_);
   for (const auto& [id, communicator] : communicators_) {
-    if (communicator->leaving) continue; // the new hub treats a missing communicator as left
+    // The new hub treats a missing communicator as left.
+    if (communicator->leaving || communicator->excluded) continue;
     for (const auto& part : frames::Roster::parts(id, communicator->members, communicator->young))
       link_->send(Type::roster, part);
     communicator->reported = {};

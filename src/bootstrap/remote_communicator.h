@@ -35,6 +35,7 @@ struct RemoteCommunicator {
   bool asking = false; ///< waits for the answer to an agree frame
   bool asked = false;  ///< that frame was sent to the present hub
   std::optional<frames::Agreed> agreed;
+  bool excluded = false; ///< the other ranks agreed on a communicator without this one
   bool leaving = false;
   bool left = false;  ///< the hub has compared the last calls
   bool told = false;  ///< a call of this rank has thrown the failure

@@ -19,6 +19,11 @@ std::vector<int> staying(const std::vector<int>& members, const std::vector<bool
   return left;
 }
 
+Error excluded() {
+  return {ErrorCode::unresponsive,
+          "the other ranks go on without this one, because it did not respond"};
+}
+
 } // namespace
 
 std::shared_ptr<RemoteCommunicator> Membership::shrink(RemoteCommunicator& communicator,
@@ -27,6 +32,7 @@ std::shared_ptr<RemoteCommunicator> Membership::shrink(RemoteCommunicator& commu
   std::shared_ptr<RemoteCommunicator> child;
   {
     std::lock_guard lock(mutex_);
+    if (communicator.excluded) throw excluded();
     const std::uint64_t index = communicator.shrunk[stay]++;
     child = std::make_shared<RemoteCommunicator>(shrunkId(communicator.id, index, stay),
                                                  static_cast<int>(own),
@@ -56,9 +62,11 @@ std::shared_ptr<RemoteCommunicator> Membership::agree(RemoteCommunicator& commun
     if (!found->second->asking || std::exchange(found->second->asked, true)) return;
     self->link_->send(frames::Type::agree, frames::Agree{id});
   });
-  base::waitAwake(changed_, lock, limit, [&] { return communicator.agreed || !supervised_; });
+  base::waitAwake(changed_, lock, limit,
+                  [&] { return communicator.agreed || communicator.excluded || !supervised_; });
   communicator.asking = false;
   const auto answer = std::exchange(communicator.agreed, std::nullopt);
+  if (communicator.excluded) throw excluded();
   if (!answer) {
     if (!supervised_ && refusal_) throw inRanksOf(communicator, *refusal_).error();
     if (!supervised_)
@@ -67,10 +75,7 @@ std::shared_ptr<RemoteCommunicator> Membership::agree(RemoteCommunicator& commun
                                         ": a rank that lives has not called it");
   }
   if (answer->failure) throw answer->failure->error();
-  const auto child = communicators_.find(answer->made.child);
-  if (child == communicators_.end())
-    throw Error(ErrorCode::unresponsive, "the other ranks go on without this one");
-  return child->second;
+  return communicators_.at(answer->made.child);
 }
 
 void Membership::agreed(const frames::Agreed& answer) {
@@ -82,6 +87,7 @@ void Membership::agreed(const frames::Agreed& answer) {
   if (stay.size() != parent.members.size())
     throw Error(ErrorCode::transport, "an agreement of other ranks");
   const bool stays = !answer.failure && stay[static_cast<std::size_t>(parent.rank)];
+  parent.excluded |= !answer.failure && !stays;
   if (!parent.asking) { // its shrink() timed out: the others must not wait for it in the child
     if (stays) link_->send(frames::Type::leave, frames::Leave{{answer.made.child, 0, {}}});
     return;

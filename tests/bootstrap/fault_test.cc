@@ -66,6 +66,9 @@ const std::map<std::string, std::string> kRare = {{"RONDO_HEARTBEAT", "60"}};
 const std::map<std::string, std::string> kOften = {{"RONDO_HEARTBEAT", "0.3"}};
 const std::map<std::string, std::string> kUsual = {{"RONDO_HEARTBEAT", "1"}};
 
+// After this time all ranks that were started have joined; before that, the error would be another.
+constexpr auto kJoined = kWholeGrid ? 2s : 4s;
+
 bool startsWith(const std::string& text, const std::string& start) {
   return text.starts_with(start);
 }
@@ -188,8 +191,7 @@ TEST_CASE(
   for (const Host host : kHosts) {
     Job job(host, 4, "wait", kRare);
     for (const int rank : {0, 1, 2}) job.start(rank);
-    std::this_thread::sleep_for(
-        1s); // until they have joined; otherwise the deadline's text would differ
+    std::this_thread::sleep_for(kJoined);
     job.at(2).signal(SIGKILL);
     for (const int rank : {0, 1}) {
       const std::string line = job.at(rank).line();
@@ -205,7 +207,7 @@ TEST_CASE(
   for (const int size : {3, 4, 5}) {
     Job job(Host::rank_zero, size, "wait", kRare);
     for (int rank = 0; rank + 1 < size; ++rank) job.start(rank);
-    std::this_thread::sleep_for(kWholeGrid ? 1s : 3s); // until they have joined
+    std::this_thread::sleep_for(kJoined);
     job.at(0).signal(SIGKILL);
     for (int rank = 1; rank + 1 < size; ++rank) {
       const std::string line = job.at(rank).line();
@@ -304,8 +306,76 @@ TEST_CASE("agreements before and after a move give communicators with different 
   CHECK(agreed() != before);
 }
 
+// Proves: only one part goes on. A rank that was stopped learns that the others go on without it,
+// also if it asks only after the control plane has heard it again.
+TEST_CASE("a rank that the others excluded while it was stopped gets no communicator") {
+  const auto agree = [](Job& job, const std::vector<int>& ranks) {
+    for (const int rank : ranks) job.at(rank).tell("go");
+    const std::string first = job.at(ranks[0]).line();
+    CHECK(startsWith(first, "agreed"));
+    for (const int rank : ranks)
+      if (rank != ranks[0]) CHECK(job.at(rank).line() == first);
+  };
+  const auto excluded = [&](Host host, const std::function<void(Job&)>& then) {
+    Job job(host, 4, "agree", kUsual);
+    job.startAll();
+    job.at(3).signal(SIGSTOP);
+    agree(job, {0, 1, 2});
+    job.at(3).signal(SIGCONT);
+    std::this_thread::sleep_for(1s); // until it is heard
+    then(job);
+    job.at(3).tell("go");
+    const std::string line = job.at(3).line();
+    INFO("rank 3 says: " << line);
+    CHECK(startsWith(line, "error unresponsive"));
+    CHECK(line.find("the other ranks go on without this one") != std::string::npos);
+  };
+  SECTION("and the others agree again") {
+    excluded(Host::rank_zero, [&](Job& job) { agree(job, {0, 1, 2}); });
+  }
+  SECTION("and the others leave") {
+    excluded(Host::rank_zero, [](Job& job) {
+      for (const int rank : {0, 1, 2}) job.at(rank).hangUp();
+      for (const int rank : {0, 1, 2}) CHECK(job.at(rank).end().value_or(-1) == 0);
+    });
+  }
+  SECTION("and the control plane moves") {
+    excluded(Host::launcher, [](Job& job) { job.endLaunch(); });
+  }
+  SECTION("and the host is killed") {
+    excluded(Host::rank_zero, [&](Job& job) {
+      job.at(0).signal(SIGKILL);
+      agree(job, {1, 2});
+    });
+  }
+}
+
+// Proves: a rank that could not be reached is asked again when another one has left.
+TEST_CASE("a host that was stopped, replaced and has ended does not count when the others leave") {
+  for (const int size : {3, 4}) {
+    INFO(size << " ranks");
+    Job job(Host::rank_zero, size, "agree", kUsual);
+    job.startAll();
+    job.at(0).signal(SIGSTOP);
+    for (int rank = 1; rank < size; ++rank) job.at(rank).tell("go");
+    for (int rank = 1; rank < size; ++rank) CHECK(startsWith(job.at(rank).line(), "agreed"));
+    job.at(0).signal(SIGCONT);
+    job.at(0).tell("go");
+    CHECK(startsWith(job.at(0).line(), "error unresponsive"));
+    CHECK(job.at(0).end().value_or(-1) == 1);
+    for (int rank = size - 1; rank > 1; --rank) {
+      job.at(rank).hangUp();
+      CHECK(job.at(rank).end().value_or(-1) == 0);
+    }
+    job.at(1).tell("go");
+    const std::string line = job.at(1).line();
+    INFO("rank 1 says: " << line);
+    CHECK(startsWith(line, "agreed"));
+  }
+}
+
 TEST_CASE("the control plane moves on as often as its host ends") {
-  Job job(Host::launcher, 5, "quit", kOften);
+  Job job(Host::launcher, 5, "quit", kRare);
   job.startAll();
   job.endLaunch();
   for (int rank = 0; rank < 3; ++rank) {

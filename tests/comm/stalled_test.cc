@@ -58,10 +58,10 @@ class Trap {
 // stands still, and when it continues it gets the same error.
 TEST_CASE("an engine that stops within a step is named at the deadline, though its rank lives") {
   for (const char* transport : {"shm", "tcp"})
-    for (const int size : {2, 3, 4, 5}) {
+    for (const int size : {2, 3, 5}) {
       INFO(transport << ", " << size << " ranks");
       Options options = plainOptions(transport);
-      options.timeout = std::chrono::seconds(1);
+      options.timeout = std::chrono::seconds(2); // much longer than a rank needs to call
       options.heartbeat = std::chrono::milliseconds(200);
       std::vector<Communicator> ranks = ranksOverSockets(size, options);
       const Trap trap;

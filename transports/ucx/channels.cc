@@ -232,6 +232,11 @@ void Channels::leave(const std::shared_ptr<Inbox>& box) noexcept {
   cut_ |= box->fetched.pending;
   for (Inbox::Place& place : box->places)
     if (place.taken && place.kept) worker_->drop(place.kept);
+  // Otherwise a sender whose message was not received would wait for the receipt when it closes.
+  if (box->met && peer(box->settings.peer).end.empty()) {
+    box->closing = Short{Word::closed, 0, box->sender_key, 0, 0}.encode();
+    worker_->send(*peer(box->settings.peer).endpoint, box->closing, {}, false, box->closed);
+  }
   inboxes_.erase(box->key);
   std::erase_if(waiting_, [&](const auto& entry) { return entry.second == box; });
   left_.push_back(box);
@@ -252,6 +257,7 @@ bool Channels::take(const Arrival& arrival) {
     const Short header = Short::decode(arrival.header.first<kShortHeader>());
     if (header.word == Word::body) return takeBody(header, arrival);
     if (header.word == Word::credit) takeCredit(header);
+    if (header.word == Word::closed) takeClosed(header);
   } else if (Greeting greeting; greeting.decode(arrival.header, context_)) {
     takeGreeting(greeting);
   }

@@ -50,12 +50,13 @@ struct Outbox {
   /// this rank may close: UCX reports a large message as sent before the receiver has all of it,
   /// and a goodbye may overtake the rest.
   std::uint32_t done_with = 0, needed = 0;
+  bool closed = false; ///< the receiver will receive no more
   Greeting::Bytes hello{};
   Operation greeted;
 
   std::size_t pending() const { return static_cast<std::size_t>(end - begin); }
   Message& message(std::uint64_t number) { return queue[number % queue.size()]; }
-  bool received() const { return static_cast<std::int32_t>(needed - done_with) <= 0; }
+  bool received() const { return closed || static_cast<std::int32_t>(needed - done_with) <= 0; }
 };
 
 /// The receiving end. Protected by the lock of its Channels.
@@ -79,8 +80,8 @@ struct Inbox {
   bool fetching = false;      ///< the next message's body is being fetched
   std::vector<Piece> into;
   Greeting::Bytes welcome{};
-  std::array<std::byte, kShortHeader> receipt{};
-  Operation fetched, greeted, paid;
+  std::array<std::byte, kShortHeader> receipt{}, closing{};
+  Operation fetched, greeted, paid, closed;
 
   Place& place(std::uint32_t number) { return places[number % kUcxWindow]; }
 };
@@ -142,6 +143,7 @@ class Channels final : public Worker, private Events {
   bool take(const Arrival& arrival);
   bool takeBody(const Short& header, const Arrival& arrival);
   void takeCredit(const Short& header);
+  void takeClosed(const Short& header);
   void takeGreeting(const Greeting& greeting);
   void welcome(Inbox& box);
   void credit(Inbox& box);

@@ -153,6 +153,11 @@ void Channels::takeCredit(const Short& header) {
   issue(box);
 }
 
+void Channels::takeClosed(const Short& header) {
+  if (const auto found = outboxes_.find(header.key); found != outboxes_.end())
+    found->second->closed = true;
+}
+
 const MessageHeader* Channels::peek(Inbox& box) {
   const std::lock_guard lock(lock_);
   const Inbox::Place& place = box.place(box.next);

@@ -17,14 +17,15 @@
 
 namespace rondo::transport::ucx {
 
-enum class Word : std::uint32_t { body = 1, credit, hello, welcome, goodbye };
+enum class Word : std::uint32_t { body = 1, credit, hello, welcome, goodbye, closed };
 
 inline constexpr std::size_t kShortHeader = 28;
 inline constexpr std::size_t kProofBytes = 16;
 
 /// Numbers are little-endian. The fields of a body: its number in the channel, the receiver's key,
 /// the call's signature, the body's checksum. Of a credit: the number of bodies that the receiver
-/// has received, the sender's key, nothing, nothing.
+/// has received, the sender's key, nothing, nothing. Of closed, which says that the receiver will
+/// receive no more: nothing, the sender's key, nothing, nothing.
 struct Short {
   Word word = Word::body;
   std::uint32_t number = 0;

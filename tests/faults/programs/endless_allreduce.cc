@@ -1,6 +1,6 @@
 // A rank that reduces until something fails, and then prints the error and the time.
 //
-// Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 1000th call on.
+// Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 200th call on.
 // Or: COUNT broadcast; every rank broadcasts from rank 0 instead. Or: COUNT fork, or COUNT clone;
 // every rank has a child that outlives it, made by fork() as data loaders are, or without fork()'s
 // handlers. With DIES=RANK:MICROSECONDS in the environment this rank kills itself so long after it
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
     for (int i = 0;; ++i) {
       if (i == 50 && !child.empty()) haveChild(child);
       if (i == 100) say("ready " + rank + " " + std::to_string(::getpid()) + "\n");
-      const bool odd = comm.rank() == odd_rank && i >= 1000;
+      const bool odd = comm.rank() == odd_rank && i >= 200;
       called = now();
       if (broadcasts) {
         comm.broadcast(data.data(), data.data(), count, rondo::DataType::float32, 0);
