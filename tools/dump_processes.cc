@@ -57,6 +57,17 @@ bool isRecord(int memory) {
   return observe::writeDump(memory, nowhere.get(), "request", 'R', 0) == 0;
 }
 
+/// Whether the process can write to the file. The owner of a record can; processes that read
+/// records (another `rondo watch`) cannot.
+bool canWrite(const std::string& pid, const std::string& descriptor) {
+  std::ifstream file("/proc/" + pid + "/fdinfo/" + descriptor);
+  std::string word;
+  unsigned flags = O_RDONLY;
+  while (file >> word)
+    if (word == "flags:") file >> std::oct >> flags;
+  return (flags & O_ACCMODE) == O_RDWR;
+}
+
 std::int64_t steadySeconds() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -98,7 +109,7 @@ FoundRecord findRecord(const std::string& pid) {
     const std::string name = "/proc/" + pid + "/fd/" + number;
     std::array<char, 64> link{};
     if (::readlink(name.c_str(), link.data(), link.size() - 1) < 0 ||
-        !std::string(link.data()).starts_with("/memfd:rondo"))
+        !std::string(link.data()).starts_with("/memfd:rondo") || !canWrite(pid, number))
       continue;
     Descriptor memory(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     // It may be another memory file of Rondo, or of another version.

@@ -21,6 +21,7 @@ struct FoundRecord {
   Why why = Why::no_record;
   Descriptor memory; ///< of a found record. It stays readable after the end of the process.
 };
+/// The record that the process writes, not one that it only reads.
 FoundRecord findRecord(const std::string& pid);
 
 /// Why there is no record, for people.

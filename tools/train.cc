@@ -208,8 +208,7 @@ TrainReport trainHere(const TrainConfig& config,
 }
 
 void requireHere(const TrainOptions& options) {
-  requireTrainDevice(options.device);
-  requireTrainPrecision(options.precision);
+  requireTrainDevice(options.device, options.precision);
 }
 
 int runTrain(const TrainConfig& config) {

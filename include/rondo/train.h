@@ -156,13 +156,11 @@ RONDO_API Communicator joinTraining(const std::string& door, const Options& opti
 /// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
-/// Checks a value of TrainOptions::device. Throws Error(invalid_argument) if there is no such
-/// device, and Error(unsupported), which says what is missing, if layers cannot run there. All
-/// layers can run on "cuda", in float32.
-RONDO_API void requireTrainDevice(const std::string& device);
-/// Checks a value of TrainOptions::precision. Throws Error(invalid_argument) if it is none of
-/// trainPrecisions(), and Error(unsupported) if this processor has no instructions for it.
-RONDO_API void requireTrainPrecision(const std::string& precision);
+/// Checks whether layers can run on this device (TrainOptions::device) in this precision
+/// (TrainOptions::precision). Throws Error(invalid_argument) for an unknown device or precision,
+/// and Error(unsupported), which says what is missing, if they cannot: "cuda" computes in float32
+/// only; a processor may have no instructions for a precision.
+RONDO_API void requireTrainDevice(const std::string& device, const std::string& precision);
 
 /// One of several runs that differ in some settings only.
 struct TrainSweepRun {

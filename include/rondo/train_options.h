@@ -48,7 +48,7 @@ struct TrainOptions {
   /// visible GPUs in turn. Ranks always send from host memory: the communicator's Options::device
   /// is -1.
   std::string device = "cpu";
-  /// Type of the numbers that layers multiply, as requireTrainPrecision() takes it. Weights, their
+  /// Type of the numbers that layers multiply, as requireTrainDevice() takes it. Weights, their
   /// gradients and the state of optimizers are always floats, and the hook of `gradients` decides
   /// what ranks send. This is mixed precision (Micikevicius et al., 2018); bfloat16 needs no loss
   /// scaling.

@@ -109,10 +109,26 @@ TEST_CASE("watch: each fault is blamed on its rank, with its call, and no other 
   };
   std::size_t number = 0;
   for (const FaultCase& fault : faults) {
-    ++number; // sanitizers: each fault over one of the transports
+    ++number; // with sanitizers, each fault is tested over one transport only
     for (const char* transport : {"shm", "tcp"})
       if (test::kWholeGrid || (number % 2 == 0) == (transport == std::string("tcp")))
         checkFault(fault, transport);
+  }
+}
+
+// Proves: a watch is not taken for a rank of the job that it reads, and its end not for the end of
+// that rank.
+TEST_CASE("watch: another watch that comes and ends is no rank of the job", "[command]") {
+  const TemporaryFolder folder;
+  shell(start(folder.file("job"), "none", "A=b") +
+        "timeout -s KILL 4 $RONDO watch --interval 0.2 --json $PIDS >other\nsleep 2\n" + kEnd);
+  CHECK(linesOf(readFile(folder.file("job") + "/other")).size() > 4);
+  const auto objects = objectsOf(folder.file("job"));
+  REQUIRE(objects.size() > 4);
+  for (const json& object : objects) {
+    INFO(object.dump(2));
+    CHECK(blamedIn(object).empty());
+    for (const json& rank : object["ranks"]) CHECK(rank["state"] == "running");
   }
 }
 

@@ -10,7 +10,7 @@ namespace rondo::test {
 /// Prints a warning if it does not.
 inline bool hasBfloat16() {
   try {
-    requireTrainPrecision("bfloat16");
+    requireTrainDevice("cpu", "bfloat16");
     return true;
   } catch (const Error& error) {
     REQUIRE(error.code() == ErrorCode::unsupported);

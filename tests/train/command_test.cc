@@ -111,6 +111,10 @@ TEST_CASE("a device that does not exist is an error of one line") {
   REQUIRE(outcome.status == 3);
   REQUIRE(tools::linesOf(outcome.err).size() == 1);
   REQUIRE(contains(outcome.err, "device cuda"));
+  // What no installation would change comes first.
+  const Outcome narrow = shell("$RONDO train -p 2 --device cuda --precision bfloat16");
+  REQUIRE(narrow.status == 3);
+  REQUIRE(contains(narrow.err, "device cuda computes in float32 only"));
 }
 
 namespace {

@@ -64,11 +64,13 @@ bool haveCpuLayers() { return cpu().module != nullptr; }
 
 const onednn::Module& cpuLayers() {
   if (haveCpuLayers()) return *cpu().module;
-  std::string remedy; // the loader's text begins with the name of the file that it did not find
+  std::string remedy; // dlerror() begins with the name of the missing file
   if (cpu().why.starts_with(onednn::kModuleFile))
-    remedy = " (a part of Rondo, beside librondo.so; wheels: pip install rondo-onednn; "
-             "static programs find it by LD_LIBRARY_PATH)";
-  else if (*RONDO_DNNL_MISSING == '\0') remedy = " (oneDNN; Debian: libdnnl2)";
+    remedy =
+        " (this file is a part of Rondo: install it, in the same version, beside librondo.so; "
+        "with wheels: pip install rondo-onednn; for a statically linked program: add its "
+        "folder to LD_LIBRARY_PATH)";
+  else if (*RONDO_DNNL_MISSING == '\0') remedy = " (install oneDNN; Debian: libdnnl2)";
   throw Error(ErrorCode::unsupported, "train: device cpu: " + cpu().why + remedy);
 }
 
@@ -88,9 +90,7 @@ int localRank(const std::vector<std::vector<std::byte>>& machines, int rank) {
 }
 
 Compute computeOf(const std::string& device, const std::string& precision, int local_rank) {
-  if (device == "cuda" && precision != "float32")
-    throw Error(ErrorCode::unsupported, "train: device cuda computes in float32 only");
-  requireTrainDevice(device);
+  requireTrainDevice(device, precision);
   Compute compute(precisionOf(precision));
   if (device == "cpu") return compute;
   const Options set = Options::fromEnvironment();
@@ -112,12 +112,15 @@ Compute computeOf(const std::string& device, const std::string& precision, Commu
 
 namespace rondo {
 
-void requireTrainDevice(const std::string& device) {
-  if (device == "cuda") training::gpuLayers();
-  else if (device == "cpu") training::cpuLayers();
-  else
+void requireTrainDevice(const std::string& device, const std::string& precision) {
+  if (device != "cpu" && device != "cuda")
     throw Error(ErrorCode::invalid_argument,
                 "train: device \"" + device + "\"; there are: cpu, cuda");
+  if (device == "cuda" && precision != "float32")
+    throw Error(ErrorCode::unsupported, "train: device cuda computes in float32 only");
+  if (device == "cuda") training::gpuLayers();
+  else training::cpuLayers();
+  training::precisionOf(precision);
 }
 
 } // namespace rondo

@@ -30,7 +30,7 @@ bool haveCpuLayers();
 
 /// Device and precision as named by options, for the rank with this number among the ranks of its
 /// machine. On a GPU no wait takes longer than RONDO_TIMEOUT. Throws the errors of
-/// requireTrainDevice(), requireTrainPrecision() and gpuOf().
+/// requireTrainDevice() and gpuOf().
 Compute computeOf(const std::string& device, const std::string& precision, int local_rank);
 /// The same for this rank of a communicator; collective if the device is "cuda".
 Compute computeOf(const std::string& device, const std::string& precision, Communicator& comm);

@@ -41,8 +41,6 @@ Precision precisionOf(const std::string& name) {
 
 namespace rondo {
 
-void requireTrainPrecision(const std::string& precision) { training::precisionOf(precision); }
-
 std::vector<TrainChoice> trainPrecisions() {
   std::vector<TrainChoice> all;
   for (const training::Kind& kind : training::kKinds) all.push_back({kind.name, kind.summary});
