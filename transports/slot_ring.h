@@ -171,6 +171,11 @@ class SlotRing {
     Line& line = lineOf(lineAt(number));
     return change(line, kLent, kWithdrawn) || change(line, kRefused, kWithdrawn);
   }
+  /// As withdraw(), but also if the consumer has begun to read the body: it notices this before it
+  /// uses what it has read.
+  void abandon(std::uint64_t number) {
+    lineOf(lineAt(number)).state().store(kWithdrawn, std::memory_order_seq_cst);
+  }
 
   // Functions of the consumer.
 
@@ -259,8 +264,18 @@ class SlotRing {
   enum class Parts { pending, copied, failed };
   Parts parts() {
     const std::uint32_t state = lineOf(read_line_).state().load(std::memory_order_acquire);
-    if (field(state, kOneFinished) != field(state, kOneOfProducer)) return Parts::pending;
+    if ((state & kKind) != kShared || // withdrawn
+        field(state, kOneFinished) != field(state, kOneOfProducer))
+      return Parts::pending;
     return state & kPartFailed ? Parts::failed : Parts::copied;
+  }
+  /// Whether the next message is readable(), but its body is not: the producer has to copy it, or a
+  /// part of it, first.
+  bool awaitsBody() {
+    if (halfOf(read_line_, read_).header.bytes <= kInlineBytes) return false;
+    const std::uint32_t state = lineOf(read_line_).state().load(std::memory_order_acquire);
+    return state == kRefused || ((state & kKind) == kShared &&
+                                 field(state, kOneFinished) != field(state, kOneOfProducer));
   }
   /// The consumer could not copy a part that it took.
   void failPart() { lineOf(read_line_).state().fetch_or(kPartFailed, std::memory_order_relaxed); }

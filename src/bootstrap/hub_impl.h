@@ -157,6 +157,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Asks the ranks that were away again: they may have ended since. Call it when a rank is gone.
   void askAgain(World& world);
   void lookAtProbes();
+  void lookLater(base::Clock::duration wait);
   void dropProbe(World& world, int rank);
   void probed(World& world, int rank, bool dead);
   void agree(World& world, Member& member, const frames::Agree& wish);

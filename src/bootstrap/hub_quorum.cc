@@ -170,7 +170,8 @@ void Hub::Impl::rankEnded(World& world, int rank) {
 void Hub::Impl::probe(World& world, int rank) {
   if (!world.standbys.contains(rank)) return;
   world.probes.try_emplace(rank);
-  if (probe_timer_ == 0) lookAtProbes();
+  // Later, because an answer may come at once, and then decide without what the caller does next.
+  lookLater(std::chrono::milliseconds(0));
 }
 
 void Hub::Impl::askAgain(World& world) {
@@ -226,8 +227,12 @@ void Hub::Impl::lookAtProbes() {
     }
     more = more || !world.probes.empty();
   }
-  if (!more || stopped_ || probe_timer_ != 0) return;
-  probe_timer_ = loop_->after(kLook, [weak = weak_from_this()] {
+  if (more && !stopped_) lookLater(kLook);
+}
+
+void Hub::Impl::lookLater(Clock::duration wait) {
+  if (probe_timer_ != 0) return;
+  probe_timer_ = loop_->after(wait, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->lookAtProbes();
   });
 }

@@ -19,20 +19,22 @@ bool onlyStores(const BoundStep& step) {
 bool copyParts(End& end, std::byte* to, std::size_t bytes) {
   using Parts = transport::SlotRing::Parts;
   transport::SlotRing& ring = *end.ring;
-  const transport::Loan& loan = *ring.unmapped();
+  const transport::Loan* const lent = ring.unmapped();
+  if (!lent) return false; // the sender gave up waiting for this rank
+  const transport::Loan& loan = *lent;
   while (const auto part = ring.nextPart(bytes))
     if (!end.loans->read(loan, part->offset, to + part->offset, part->bytes)) ring.failPart();
   const Parts parts = ring.parts();
   if (parts == Parts::pending) return false;
-  if (parts == Parts::copied || end.loans->read(loan, 0, to, bytes)) return true;
+  if (parts == Parts::copied) return true;
+  if (end.loans->read(loan, 0, to, bytes)) return ring.unmapped() != nullptr;
   ring.refuse();
   return false;
 }
 
-/// Shares the next messages of the step, too, so that the sender need not wait for this rank. In
-/// calls that move data one way no other step reads or writes the output where they belong.
+/// Gives the sender the destinations of the step's next messages, too, so that it need not wait for
+/// this rank.
 void shareLater(const Run& run, const BoundStep& step, const End& end, std::size_t tile) {
-  if (step.output.space != plan::Space::output) return; // scratch is one tile's
   for (std::size_t later = 1; later <= transport::kShareAhead && tile + later + 1 < step.tiles;
        ++later)
     end.ring->shareLater(later, addressOf(run, step.output, 0, tile + later),
@@ -52,7 +54,8 @@ bool takeBody(const Run& run, const BoundStep& step, End& end, std::size_t tile)
     if (run.plan->use != transport::Use::one_way || !onlyStores(step) ||
         !end.loans->shared(*loan)) {
       end.body = to;
-      if (end.loans->read(*loan, 0, to, step.bytes)) return true;
+      // If the sender has given up waiting meanwhile, it may have overwritten the memory.
+      if (end.loans->read(*loan, 0, to, step.bytes)) return end.ring->unmapped() != nullptr;
       end.ring->refuse();
       return false;
     }
@@ -60,7 +63,7 @@ bool takeBody(const Run& run, const BoundStep& step, End& end, std::size_t tile)
     shared = to;
   }
   end.body = shared;
-  if (onlyStores(step)) shareLater(run, step, end, tile);
+  if (step.lands_early) shareLater(run, step, end, tile);
   return copyParts(end, shared, step.bytes);
 }
 

@@ -223,6 +223,10 @@ Position HostEngine::position(const Run& run) {
       if (end.mapped() ? !end.ring->readable() : end.arrival != End::Arrival::complete)
         return {end.peer, where + ", waiting to receive from rank " + std::to_string(end.peer),
                 end.mapped()};
+      if (end.mapped() && end.ring->awaitsBody())
+        return {end.peer,
+                where + ", waiting until rank " + std::to_string(end.peer) + " copies its message",
+                true};
     }
     for (End* end : step->sends)
       if (end->mapped() ? !end->ring->writable(step->bytes) : end->sender->pending() > 0)

@@ -83,6 +83,7 @@ void OpenLoans::withdraw(base::Clock::time_point deadline) {
       if (base::Clock::now() >= deadline) {
         base::log(LogLevel::warn, "rank ", loan.end->peer, " did not read ", loan.bytes,
                   " lent bytes to the end: the wait for it was given up");
+        loan.end->ring->abandon(loan.number);
         break;
       }
       sched_yield();

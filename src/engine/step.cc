@@ -2,6 +2,7 @@
 // computes, and sends.
 #include "engine/step.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/crc32c.h"
@@ -33,8 +34,31 @@ StepRunner::StepRunner(const Fabric& fabric, const Settings& settings)
       carriers_(fabric, settings.checksum),
       combiner_(settings.threads > 1 ? std::make_unique<Combiner>(settings.threads) : nullptr) {}
 
+/// Whether the messages of the step's next tiles may be copied to their places in the output now:
+/// they are the next messages of the channel, because it carries no other step's; and no other step
+/// writes to these places.
+bool landsEarly(const std::vector<BoundLane>& lanes, const BoundStep& step) {
+  if (step.inputs.size() != 1 || !step.inputs[0].wire || !step.has_output ||
+      step.segments.size() != 1 || step.output.space != plan::Space::output)
+    return false;
+  for (const BoundLane& lane : lanes)
+    for (const BoundStep& other : lane) {
+      if (&other == &step) continue;
+      for (const BoundOperand& input : other.inputs)
+        if (input.wire == step.inputs[0].wire) return false;
+      if (other.has_output && other.output.space == plan::Space::output &&
+          std::ranges::count(other.output.offsets, step.output.offsets[0]) > 0)
+        return false;
+    }
+  return true;
+}
+
 void StepRunner::classify(BoundPlan& plan) const {
   plan.use = useOf(plan);
+  if (plan.use == transport::Use::one_way)
+    for (auto* lanes : {&plan.full, &plan.last})
+      for (BoundLane& lane : *lanes)
+        for (BoundStep& step : lane) step.lands_early = landsEarly(*lanes, step);
   for (auto* lanes : {&plan.full, &plan.last})
     for (BoundLane& lane : *lanes)
       for (BoundStep& step : lane) {

@@ -5,8 +5,11 @@
 #include <sys/uio.h>
 
 #include <cerrno>
+#include <sstream>
+#include <string>
 
 #include "base/random.h"
+#include "base/read_file.h"
 
 namespace rondo::transport::shm {
 
@@ -55,10 +58,20 @@ int tryRead(pid_t process, const Token& token) {
 }
 
 bool ended(pid_t process) {
-  // The first page is never mapped, so the error of a process that exists is EFAULT, or EPERM.
-  // kill() finds a process also when it has ended and its parent does not know it yet.
-  char byte = 0;
-  return readMemory(process, 0, &byte, 1) == ESRCH || (::kill(process, 0) != 0 && errno == ESRCH);
+  if (::kill(process, 0) != 0 && errno == ESRCH) return true;
+  // A process whose parent has not waited for it is a zombie without other threads. (If only its
+  // first thread has ended, it is one with other threads.)
+  const std::string stat =
+      base::readFile("/proc/" + std::to_string(process) + "/stat").value_or("");
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return false;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string state, skipped;
+  long threads = 0;
+  fields >> state;
+  for (int field = 4; field < 20; ++field) fields >> skipped;
+  fields >> threads;
+  return (state == "Z" || state == "X") && threads <= 1;
 }
 
 } // namespace rondo::transport::shm

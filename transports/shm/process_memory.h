@@ -28,7 +28,7 @@ int writeMemory(pid_t process, std::uint64_t address, const void* from, std::siz
 /// 0 if this process may read the memory of the process with this token; otherwise the reason.
 int tryRead(pid_t process, const Token& token);
 
-/// Whether the process has ended, or has at least given up its memory.
+/// Whether the process has ended with all its threads, even if its parent has not waited for it.
 bool ended(pid_t process);
 
 } // namespace rondo::transport::shm
