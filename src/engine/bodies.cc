@@ -1,4 +1,5 @@
-// The bodies of a step's messages on rings: finding, copying and sharing the copies.
+// The bodies of the messages that a step receives on rings: finds them, or copies them, alone or
+// together with the sender.
 #include "engine/bodies.h"
 
 #include <sched.h>
@@ -10,12 +11,13 @@ namespace rondo::engine {
 
 namespace {
 
-/// Whether the step only moves its only message, to consecutive memory.
+/// Whether the step only stores one message, in consecutive memory.
 bool onlyStores(const BoundStep& step) {
   return step.inputs.size() == 1 && step.has_output && step.segments.size() == 1;
 }
 
-/// Copies this end's parts of a body that both ends copy to `to`. True when the body is complete.
+/// Copies to `to` this end's parts of a body that both ends copy. Returns whether the body is
+/// complete. If it cannot be read, refuses it.
 bool copyParts(End& end, std::byte* to, std::size_t bytes) {
   using Parts = transport::SlotRing::Parts;
   transport::SlotRing& ring = *end.ring;
@@ -29,17 +31,17 @@ bool copyParts(End& end, std::byte* to, std::size_t bytes) {
   return false;
 }
 
-/// Shares the next messages of the step, too, so that the sender need not wait for this rank. In
-/// calls that move data one way no other step reads or writes the output where they belong.
+/// Gives the sender the destinations of the step's next messages, too, so that it need not wait for
+/// this rank. In one-way calls no other step reads or writes that part of the output.
 void shareLater(const Run& run, const BoundStep& step, const End& end, std::size_t tile) {
-  if (step.output.space != plan::Space::output) return; // scratch is one tile's
+  if (step.output.space != plan::Space::output) return; // each tile uses the same scratch memory
   for (std::size_t later = 1; later <= transport::kShareAhead && tile + later + 1 < step.tiles;
        ++later)
     end.ring->shareLater(later, addressOf(run, step.output, 0, tile + later),
                          [&](const transport::Loan& loan) { return end.loans->shared(loan); });
 }
 
-/// Sets end.body for the step's message of this channel; as takeBodies().
+/// Sets end.body for the step's message of this channel. Returns and throws as takeBodies().
 bool takeBody(const Run& run, const BoundStep& step, End& end, std::size_t tile) {
   std::byte* shared = end.ring->sharedTo();
   if (!shared) {
@@ -85,15 +87,15 @@ bool takeBodies(const Run& run, const BoundStep& step, std::size_t tile) {
   return false;
 }
 
-/// A copying thread never blocks, so the deadline passes only if something stops that thread.
+/// A copying thread never blocks, so the deadline passes only if that thread is stopped (SIGSTOP).
 void endSharedBodies(const BoundPlan& plan, base::Clock::time_point deadline) {
   for (const End* end : plan.ends) {
     if (!end->mapped() || end->sends || !end->loans) continue;
     while (!end->ring->endShared() && !end->loans->peerEnded()) {
       if (base::Clock::now() >= deadline) {
         base::log(LogLevel::warn, "rank ", end->peer,
-                  " did not finish its part of a copy to this rank's memory: it may still write "
-                  "there if it goes on");
+                  " has not finished a copy into this rank's buffers (is it stopped?): it may "
+                  "still write there when it continues");
         break;
       }
       sched_yield();

@@ -147,7 +147,7 @@ TEST_CASE("results do not depend on the callers' floating-point environments", "
   for (const bool deterministic : {true, false})
     for (const plan::Algorithm* algorithm :
          plan::supporting({.collective = Collective::allreduce, .ranks = 4})) {
-      ++number; // sanitizers: each algorithm over one of the transports
+      ++number; // with sanitizers, each algorithm runs over one transport only
       for (const char* transport : kTransports) {
         if (!kWholeGrid && transport != kTransports[number % 3]) continue;
         Options options = plainOptions(transport, std::string(algorithm->name));
