@@ -37,9 +37,9 @@ namespace rondo::transport {
 ///
 /// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
-/// the body into the slot. A body that is not mapped at the consumer may be shared: both ends copy
-/// parts of it to the consumer's memory, and the producer can copy all those that the consumer has
-/// not begun. So no rank ever waits for a peer in order to reuse memory.
+/// the body into the slot. If a body is not mapped at the consumer, both ends may copy parts of it
+/// to the consumer's memory ("share" it); if the consumer is late, the producer copies all parts
+/// that the consumer has not begun. So no rank ever waits for a peer in order to reuse memory.
 class SlotRing {
  public:
   static constexpr std::size_t kInlineBytes = 40, kSmallBytes = 8;
@@ -128,19 +128,20 @@ class SlotRing {
     endLine(line);
     return written_ - 1;
   }
-  /// Whether the consumer reads the body of a lent message no more: it has released the message, or
-  /// the producer has copied all parts of the body to it. Its reads happened before.
+  /// Whether the consumer no longer needs the body of a lent message: it has released the message,
+  /// or the producer has copied all parts of the body. All its reads happen before this returns
+  /// true.
   bool returned(std::uint64_t number) {
     if (freed_ < number) reclaim();
     return freed_ >= number || delivered(lineOf(lineAt(number)));
   }
-  /// Whether the consumer is reading the body of a lent message.
+  /// Whether the consumer has begun to read the body of a lent message, or shares it.
   bool beingRead(std::uint64_t number) {
     const std::uint32_t state = lineOf(lineAt(number)).state().load(std::memory_order_relaxed);
     return state == kTaken || (state & kKind) == kShared;
   }
-  /// The next part of a lent body that the producer is to copy for a consumer that shares the work
-  /// (see share()); nothing if there is none. finishPart() must follow.
+  /// Takes the next part of a shared body (see share()) for the producer to copy; nothing if no
+  /// part is left. After the copy call finishPart().
   std::optional<Part> takePart(std::uint64_t number, std::size_t bytes) {
     if (freed_ >= number) return {};
     Line& line = lineOf(lineAt(number));
@@ -193,8 +194,8 @@ class SlotRing {
   }
   /// The body of the next message. Call only after readable() has returned a header. `loans` finds
   /// a lent body (null: no message of this ring is lent); the lender then waits for release() or
-  /// giveBack(). Null: the message was withdrawn, or refused and is not in its slot yet, or its
-  /// body is not mapped here (see unmapped()).
+  /// giveBack(). Null: the message was withdrawn; or the consumer refused it, and the producer has
+  /// not copied it to the slot yet; or the body is not mapped here (see unmapped()).
   const std::byte* readBody(std::size_t bytes, Loans* loans = nullptr) {
     if (bytes <= kSmallBytes) return halfOf(read_line_, read_).body;
     Line& line = lineOf(read_line_);
@@ -221,9 +222,9 @@ class SlotRing {
     if ((line.state().load(std::memory_order_relaxed) & kKind) != kShared) return nullptr;
     return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(line.destination()));
   }
-  /// share() for the message that comes `later` messages after a large one that is readable(), if
-  /// it has arrived, has the same size and call, and `may` accepts its loan. So the producer does
-  /// not wait until the consumer is there.
+  /// As share(), for a message further on: `later` messages after the next one, which is large and
+  /// readable(). Does nothing unless that message has arrived, has the same size and signature, and
+  /// `may` accepts its loan. So the producer can copy parts before the consumer comes to it.
   template <class May>
   void shareLater(std::uint64_t later, std::byte* to, const May& may) {
     Line& line = lineOf((read_line_ + later) % lines_);
@@ -235,8 +236,9 @@ class SlotRing {
       line.state().store(kLent, std::memory_order_release);
     }
   }
-  /// After a failure: takes what is left of all shared messages, and gives those back that the
-  /// producer does not write any more. True if there are no others.
+  /// After a failure: takes all parts that nobody has begun, of all shared messages, so that the
+  /// producer begins no other. Gives back each message whose parts the producer has finished.
+  /// Returns false while the producer is still copying a part. Then call it again.
   bool endShared() {
     bool all = true;
     for (std::uint64_t later = 0; later < depth_; ++later) {
@@ -259,8 +261,8 @@ class SlotRing {
   std::optional<Part> nextPart(std::size_t bytes) {
     return claim(lineOf(read_line_), bytes, kOneOfConsumer);
   }
-  /// After nextPart() returned nothing: whether the producer has finished its parts, and whether
-  /// either end could not copy one.
+  /// After nextPart() returned nothing. pending: the producer has not finished its parts. copied:
+  /// the body is complete. failed: one of the ends could not copy a part.
   enum class Parts { pending, copied, failed };
   Parts parts() {
     const std::uint32_t state = lineOf(read_line_).state().load(std::memory_order_acquire);
@@ -284,8 +286,8 @@ class SlotRing {
     if (halfOf(read_line_, read_).header.bytes > kInlineBytes)
       change(lineOf(read_line_), kTaken, kLent);
   }
-  /// After unmapped(): the body cannot be read. No part of it is pending. The producer copies it to
-  /// its slot.
+  /// After unmapped(), when no part is pending: the consumer cannot read the body. The producer
+  /// then copies it to its slot.
   void refuse() { lineOf(read_line_).state().store(kRefused, std::memory_order_release); }
   void release() {
     const bool whole = halfOf(read_line_, read_).header.bytes > kSmallBytes;
@@ -302,8 +304,8 @@ class SlotRing {
   // The states of a large message: where its body is.
   static constexpr std::uint32_t kInSlot = 0, kLent = 1, kTaken = 2, kWithdrawn = 3, kShared = 4,
                                  kRefused = 5, kKind = 7;
-  // A shared one also counts the parts that each end has taken, and those that the producer has
-  // finished: 8, 8 and 7 bits.
+  // The state of a shared message also has counters: parts that the consumer has taken (8 bits),
+  // parts that the producer has taken (8 bits), parts that the producer has finished (7 bits).
   static constexpr std::uint32_t kOneOfConsumer = 1u << 8, kOneOfProducer = 1u << 16,
                                  kOneFinished = 1u << 24, kPartFailed = 1u << 31;
   static constexpr std::size_t kMostParts = 64;
@@ -415,7 +417,7 @@ class SlotRing {
     return (state & kKind) == kShared && !(state & kPartFailed) &&
            field(state, kOneFinished) == partsOf(line.header.bytes);
   }
-  /// Takes a part of a shared body for the end that counts its parts by `one`.
+  /// Takes the next part of a shared body. `one`: 1 in the counter of the end that takes it.
   std::optional<Part> claim(Line& line, std::size_t bytes, std::uint32_t one) {
     const std::size_t size = partBytes(bytes), parts = partsOf(bytes);
     std::uint32_t state = line.state().load(std::memory_order_acquire);

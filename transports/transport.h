@@ -52,10 +52,10 @@ struct MessageHeader {
 
 /// What the receiver does with a message, as far as the sender knows.
 enum class Use : std::uint8_t {
-  one_way,  ///< copies it to its own memory, while the sender has nothing else to do
-  keep,     ///< copies it to its own memory
-  combine,  ///< may reduce it
-  exchange, ///< reduces it, while both ranks need the other's message before they continue
+  one_way,  ///< only stores it; the sender is idle meanwhile, and can copy a part of it
+  keep,     ///< only stores it; the sender does not help to copy it
+  combine,  ///< may reduce it; also where two copies through a slot are faster than one copy
+  exchange, ///< reduces it; both ranks need the other's message before they continue
 };
 
 /// The location of a lent message body. Only the channel's Loans interpret it.
@@ -71,30 +71,30 @@ class Loans {
   virtual std::size_t worthFrom(Use use) const {
     return use == Use::exchange ? kLendExchangedBytes : kLendBytes;
   }
-  /// Sender: a loan with which the peer gets this memory; nothing if the peer cannot, or if copying
-  /// is faster. Only for bodies that do not fit a line.
+  /// Sender: a loan by which the peer can read this memory; nothing if the peer cannot read it, or
+  /// if copying to a slot is faster. Only for bodies larger than SlotRing::kInlineBytes.
   virtual std::optional<Loan> offer(const void* data, std::size_t size, Use use) = 0;
-  /// Receiver: the address of the loan in this process; null if the memory is not mapped here, so
-  /// that only read() gets it. Throws Error(transport | system).
+  /// Receiver: the address of the lent body in this process; null if the memory is not mapped here:
+  /// then use read(). Throws Error(transport | system).
   virtual const std::byte* find(const Loan& loan, std::size_t size) = 0;
-  /// Receiver: copies `size` bytes of the lent body, from `offset` on. False if the system does not
-  /// copy this memory. Throws Error(transport | peer_dead).
+  /// Receiver: copies `size` bytes of the lent body, from `offset` on. False if the kernel refuses
+  /// to copy this memory. Throws Error(transport | peer_dead).
   virtual bool read(const Loan& loan, std::size_t offset, void* to, std::size_t size) {
     std::memcpy(to, find(loan, offset + size) + offset, size);
     return true;
   }
-  /// Receiver: whether the sender, too, copies parts of this body that only read() gets.
+  /// Receiver: whether the sender can copy parts of this body, too, by write().
   virtual bool shared(const Loan& /*loan*/) const { return false; }
-  /// Sender: read() has failed at the receiver, so such memory is not worth another try.
+  /// Sender: the receiver could not read() a loan. offer() then offers no more memory of that kind.
   virtual void refused() {}
-  /// Sender: copies to memory of the receiver. False if the system refuses.
+  /// Sender: copies to the receiver's memory, at address `to`. False if the kernel refuses.
   virtual bool write(const void* /*from*/, std::uint64_t /*to*/, std::size_t /*size*/) {
     return false;
   }
-  /// Sender, after a failure, while the receiver reads the body at `data`: whether the memory may
-  /// be freed nevertheless.
+  /// Sender, after a failure: whether the memory at `data` may be freed although the receiver may
+  /// still be reading it.
   virtual bool mayFree(const void* data, std::size_t size) const = 0;
-  /// Whether the peer's process has ended, so that it does not access memory of this one any more.
+  /// Whether the peer's process has ended, so that it no longer accesses this process's memory.
   virtual bool peerEnded() const { return false; }
 };
 

@@ -29,21 +29,22 @@ inline constexpr std::size_t kLendBytes = std::size_t{64} << 10;
 /// that they stay in both caches: 16 KiB 2.79 and 0.87.
 inline constexpr std::size_t kLendExchangedBytes = std::size_t{2} << 10;
 
-/// Private memory of another process is copied by the system from this size of a message on, if the
-/// receiver only stores it: where both ends copy, and where only the receiver does. 2 processes,
-/// us, slots and both ends: broadcast of 64 KiB 12.4 and 6.1, gather 12.6 and 7.6; best of 9 at 16
-/// MiB: broadcast 1768 and 1782, gather 845 and 837. 4 processes on 2 cores, slots and receivers:
-/// scatter of 256 KiB 98 and 66, of 1 MiB 654 and 314; of 64 KiB no difference.
+/// Private memory of another process is lent from these sizes on, if the receiver only stores it.
+/// kShareBytes: both ends copy. Times in us of 2 processes, through slots / by both ends: broadcast
+/// of 64 KiB 12.4 / 6.1, gather of 64 KiB 12.6 / 7.6; at 16 MiB, best of 9 runs: broadcast 1768 /
+/// 1782, gather 845 / 837. kReadBytes: only the receiver copies. 4 processes on 2 cores, through
+/// slots / by the receiver: scatter of 64 KiB no difference, 256 KiB 98 / 66, 1 MiB 654 / 314.
 inline constexpr std::size_t kShareBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kReadBytes = std::size_t{96} << 10;
 
-/// Both ends copy such a body in parts of this size. 2 processes, us, parts of 64 and 32 KiB:
-/// broadcast of 256 KiB 21.5 and 13.5, of 1 MiB 65 and 70, gather of 4 MiB 637 and 573. Smaller
-/// parts were not measured with messages of 128 KiB.
+/// Size of the parts in which both ends copy a body. Times in us of 2 processes, with parts of 64
+/// KiB / 32 KiB: broadcast of 256 KiB 21.5 / 13.5, of 1 MiB 65 / 70, gather of 4 MiB 637 / 573. For
+/// messages of 128 KiB, smaller parts were not measured.
 inline constexpr std::size_t kSharePart = std::size_t{32} << 10;
 
-/// Such bodies that the receiver shares before it needs them, so that the sender does not wait. 2
-/// processes, us, with 0, 2 and 6: gather of 1 MiB 135, 83 and 78, of 4 MiB 755, 637 and 609.
+/// Number of later messages whose destinations the receiver gives to the sender early, so that the
+/// sender need not wait. Times in us of 2 processes, with 0 / 2 / 6 messages: gather of 1 MiB
+/// 135 / 83 / 78, of 4 MiB 755 / 637 / 609.
 inline constexpr std::size_t kShareAhead = 2;
 
 /// Slot memory that a rank uses in turn, over all channels of a call together, but at least two

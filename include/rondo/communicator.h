@@ -160,7 +160,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// The same, but the ranks agree whom to exclude: those that have died, do not respond, or have
   /// destroyed their communicator. All others must call it. A rank that dies meanwhile is excluded
   /// too. Throws Error(timeout) after Options::init_timeout if a living rank does not call it, and
-  /// Error(unresponsive) as above, also on a rank that did not respond when the others excluded it.
+  /// Error(unresponsive) as above. A rank that the others excluded because it did not respond gets
+  /// Error(unresponsive), too.
   Communicator shrink();
   /// Does what shrink() does, on a new thread. See createAsync().
   std::future<Communicator> shrinkAsync(std::span<const int> excluded);

@@ -207,7 +207,7 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
   const bool asks = world.complete && world.standbys.contains(rank) && !world.gone.contains(rank);
   // First, so that nothing is decided before the answers.
   askAgain(world);
-  dropProbe(world, rank); // an answer from before the loss proves nothing
+  dropProbe(world, rank); // an answer to an earlier question proves nothing
   if (asks) probe(world, rank);
   failRank(world, rank, deathOf(), true);
   if (world.awaited.contains(rank)) settled(world, rank);

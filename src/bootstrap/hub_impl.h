@@ -154,7 +154,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void rankEnded(World& world, int rank);
   /// Asks a rank's listener whether the rank lives.
   void probe(World& world, int rank);
-  /// Asks the ranks that were away again: they may have ended since. Call it when a rank is gone.
+  /// Asks the listeners of all ranks in World::away once more, because those ranks may have ended
+  /// since. Call it when another rank is gone.
   void askAgain(World& world);
   void lookAtProbes();
   void lookLater(base::Clock::duration wait);

@@ -255,7 +255,7 @@ void Hub::Impl::probed(World& world, int rank, bool dead) {
 
 void Hub::Impl::agree(World& world, Member& member, const frames::Agree& wish) {
   const auto group = groupOf(world, member, wish.communicator);
-  // A rank that the others excluded has been told so.
+  // The hub has already told an excluded rank so, and does not answer again.
   if (!group || group->ledger.hasLeft(group->rank_of[member.rank])) return;
   group->asking.insert(member.rank);
   decide(world, *group);
@@ -291,7 +291,7 @@ void Hub::Impl::decide(World& world, Group& group) {
     child->young = true;
   }
   std::set<int> told = std::exchange(group.asking, {});
-  // A rank that is left out has left, also if it answers again before it asks.
+  // An excluded rank counts as having left, even if it responds again before it calls shrink().
   for (const int rank : group.members) {
     const int own = group.rank_of.at(rank);
     const bool stays = answer.made.stay[static_cast<std::size_t>(own)];

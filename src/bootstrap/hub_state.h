@@ -104,7 +104,8 @@ struct World {
   std::map<int, net::SocketAddress> standbys; ///< by rank: where it listens as long as it lives
   std::set<int> gone;                         ///< ranks that have ended or left for certain
   std::map<int, Probe> probes;
-  std::set<int> away;   ///< ranks that are not connected, and had not ended when they were asked
+  /// Ranks without a connection that may live: their listeners did not refuse the last probe.
+  std::set<int> away;
   std::set<int> heirs;  ///< ranks whose addresses were sent to all
   bool changed = false; ///< `gone` has grown since it was sent
 };

@@ -89,7 +89,7 @@ void Membership::awaitMove() {
 void Membership::tellAll() {
   std::lock_guard lock(mutex_);
   for (const auto& [id, communicator] : communicators_) {
-    // The new hub treats a missing communicator as left.
+    // If a rank does not report a communicator, the new hub assumes that the rank has left it.
     if (communicator->leaving || communicator->excluded) continue;
     for (const auto& part : frames::Roster::parts(id, communicator->members, communicator->young))
       link_->send(Type::roster, part);

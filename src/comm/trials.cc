@@ -137,7 +137,7 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, con
   int together = kTogetherFirst;
   const Call barrier{.collective = Collective::barrier};
   const auto waitForAll = prepare(barrier, contest.barrier);
-  waitForAll(); // and for all earlier collectives
+  waitForAll(); // so all earlier collectives have ended
   const KeptInput input(call, buffers);
   std::vector<Candidate> left;
   for (const plan::Choice& choice : contest.candidates) {

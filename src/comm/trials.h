@@ -55,8 +55,8 @@ class Trials {
 /// The algorithms to measure, and those of the calls by which the ranks measure.
 struct Contest {
   std::vector<plan::Choice> candidates;
-  plan::Choice allreduce; ///< by which ranks compare times
-  plan::Choice barrier;   ///< before each measurement
+  plan::Choice allreduce; ///< for the AllReduce by which ranks compare times
+  plan::Choice barrier;   ///< for the barrier before each measurement
 };
 
 /// The candidates for a call of a kind that is not settled; fewer than two if there is nothing to

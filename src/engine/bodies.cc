@@ -1,4 +1,5 @@
-// The bodies of a step's messages on rings: finding, copying and sharing the copies.
+// The bodies of the messages that a step receives on rings: finds them, or copies them, alone or
+// together with the sender.
 #include "engine/bodies.h"
 
 #include <sched.h>
@@ -10,12 +11,13 @@ namespace rondo::engine {
 
 namespace {
 
-/// Whether the step only moves its only message, to consecutive memory.
+/// Whether the step only stores one message, in consecutive memory.
 bool onlyStores(const BoundStep& step) {
   return step.inputs.size() == 1 && step.has_output && step.segments.size() == 1;
 }
 
-/// Copies this end's parts of a body that both ends copy to `to`. True when the body is complete.
+/// Copies to `to` this end's parts of a body that both ends copy. Returns whether the body is
+/// complete. If it cannot be read, refuses it.
 bool copyParts(End& end, std::byte* to, std::size_t bytes) {
   using Parts = transport::SlotRing::Parts;
   transport::SlotRing& ring = *end.ring;
@@ -41,7 +43,7 @@ void shareLater(const Run& run, const BoundStep& step, const End& end, std::size
                          [&](const transport::Loan& loan) { return end.loans->shared(loan); });
 }
 
-/// Sets end.body for the step's message of this channel; as takeBodies().
+/// Sets end.body for the step's message of this channel. Returns and throws as takeBodies().
 bool takeBody(const Run& run, const BoundStep& step, End& end, std::size_t tile) {
   std::byte* shared = end.ring->sharedTo();
   if (!shared) {
@@ -88,15 +90,15 @@ bool takeBodies(const Run& run, const BoundStep& step, std::size_t tile) {
   return false;
 }
 
-/// A copying thread never blocks, so the deadline passes only if something stops that thread.
+/// A copying thread never blocks, so the deadline passes only if that thread is stopped (SIGSTOP).
 void endSharedBodies(const BoundPlan& plan, base::Clock::time_point deadline) {
   for (const End* end : plan.ends) {
     if (!end->mapped() || end->sends || !end->loans) continue;
     while (!end->ring->endShared() && !end->loans->peerEnded()) {
       if (base::Clock::now() >= deadline) {
         base::log(LogLevel::warn, "rank ", end->peer,
-                  " did not finish its part of a copy to this rank's memory: it may still write "
-                  "there if it goes on");
+                  " has not finished a copy into this rank's buffers (is it stopped?): it may "
+                  "still write there when it continues");
         break;
       }
       sched_yield();

@@ -1,4 +1,5 @@
-// The bodies of a step's messages on rings: where they are, or a copy of those that are not mapped.
+// The bodies of the messages that a step receives on rings: their addresses, or copies of bodies
+// that are not mapped here.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +11,18 @@
 namespace rondo::engine {
 
 /// Sets End::body for all messages of more than SlotRing::kInlineBytes that the step receives on
-/// rings. All of them are readable, and the step may overwrite its output. A lent body that is not
-/// mapped here is copied: to its destination if the step only moves it there, otherwise to the
-/// end's staging memory.
+/// rings. Call it when all of them are readable and the step may overwrite its output. A lent body
+/// that is not mapped here is copied: to its destination if the step only stores it, otherwise to
+/// the end's staging memory.
 ///
-/// False: call it again, because the sender is copying a part of a body or has to copy a body to
-/// its slot; or a message was withdrawn, because the communicator is failing. If it returns false
-/// or throws, no message is taken; parts of the output may have been written. Throws the errors of
-/// Loans.
+/// Returns false if a body is not complete yet: the sender is still copying a part of it, or has to
+/// copy it to its slot. Then call it again. Also returns false if a message was withdrawn, because
+/// the communicator is failing. If it returns false or throws, no message is taken, but parts of
+/// the output may have been written. Throws the errors of Loans.
 bool takeBodies(const Run& run, const BoundStep& step, std::size_t tile);
 
-/// After a failure of the plan's run: waits until the deadline for peers that are copying parts of
-/// bodies to this rank's memory. No peer begins to copy another part.
+/// After the plan's run has failed: prevents peers from beginning to copy another part of a body to
+/// this rank's memory, and waits until the deadline for the parts that they are copying.
 void endSharedBodies(const BoundPlan& plan, base::Clock::time_point deadline);
 
 } // namespace rondo::engine

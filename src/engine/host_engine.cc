@@ -9,7 +9,8 @@ namespace rondo::engine {
 
 namespace {
 
-/// Much longer than any pass over memory takes, even on a machine that pauses at times.
+/// Limit of a failed call's wait for peers that copy from or to its memory. Copying a message takes
+/// much less, even on a machine that pauses at times.
 constexpr std::chrono::seconds kCopyingAtMost{5};
 
 } // namespace

@@ -75,14 +75,14 @@ bool OpenLoans::settle() {
   return open_.empty();
 }
 
-/// A reading thread never blocks, so the deadline passes only if something stops that thread.
+/// A reading thread never blocks, so the deadline passes only if that thread is stopped (SIGSTOP).
 void OpenLoans::withdraw(base::Clock::time_point deadline) {
   for (const Loan& loan : open_) {
     const auto ended = [&] { return loan.returned() || loan.end->ring->withdraw(loan.number); };
     while (!ended() && !loan.end->loans->mayFree(loan.data, loan.bytes)) {
       if (base::Clock::now() >= deadline) {
-        base::log(LogLevel::warn, "rank ", loan.end->peer, " did not read ", loan.bytes,
-                  " lent bytes to the end: the wait for it was given up");
+        base::log(LogLevel::warn, "rank ", loan.end->peer, " has not finished reading ", loan.bytes,
+                  " bytes of this rank's buffers (is it stopped?): this rank waits no longer");
         loan.end->ring->abandon(loan.number);
         break;
       }

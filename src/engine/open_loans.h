@@ -32,18 +32,18 @@ class OpenLoans {
   /// Returns false only while a peer is reading it.
   bool reclaim(const std::byte* data, std::size_t bytes);
 
-  /// Copies parts of the bodies that peers share with this rank (SlotRing::share()), and those
-  /// bodies to their slots that peers cannot read. Returns whether there were any. Call it when the
-  /// rank has nothing else to do.
+  /// Copies parts of the bodies that peers copy together with this rank (SlotRing::share()). Copies
+  /// bodies that peers cannot read to their slots. Returns whether it copied anything. Call it when
+  /// the rank has nothing else to do.
   bool help();
 
-  /// At the end of a run: helps, and returns whether all loans are returned. If no peer has read
-  /// for many calls, it revokes the loans that peers have not begun to read: each such peer gets a
-  /// copy.
+  /// At the end of a run: calls help(), and returns whether all loans are returned. If settle() was
+  /// called many times and no peer read or returned a loan meanwhile, revokes the loans that peers
+  /// have not begun to read: each such peer gets a copy.
   bool settle();
 
-  /// Ends all loans of a run that has failed: its caller may free the memory. Waits until the
-  /// deadline for peers' threads that are reading it.
+  /// Ends all loans of a run that has failed, so that its caller may free the memory. Waits until
+  /// the deadline for peers that are reading it.
   void withdraw(base::Clock::time_point deadline);
 
   /// The channel of a loan that is not returned, or null.
@@ -62,7 +62,7 @@ class OpenLoans {
   };
 
   std::vector<Loan> open_;
-  std::uint32_t looks_ = 0; ///< calls of settle() since a peer has read or returned a loan
+  std::uint32_t looks_ = 0; ///< calls of settle() since a peer last read or returned a loan
 };
 
 } // namespace rondo::engine

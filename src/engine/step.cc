@@ -79,18 +79,20 @@ void StepRunner::classify(BoundPlan& plan) const {
       }
 }
 
-/// What the receivers do with the plan's messages, where one copy by the system is faster than two.
+/// The Use of the plan's messages. Use::combine also where two copies through a slot are faster
+/// than one copy by the kernel.
 transport::Use StepRunner::useOf(const BoundPlan& bound) const {
   using transport::Use;
   if (bound.exchanges && !oversubscribed_) return Use::exchange;
-  // Several threads copy to and from slots faster than one copies between processes.
+  // Several threads that copy to and from slots are faster than one that copies between processes.
   if (reduces(bound.collective) || combiner_) return Use::combine;
-  // Ranks that share a processor cannot share the work of a copy. The receivers of a Scatter have
-  // no other work.
+  // Ranks that share a processor cannot share the work of a copy. Only in a Scatter one copy by the
+  // receiver still pays, because the receivers have no other work.
   if (oversubscribed_) return bound.collective == Collective::scatter ? Use::keep : Use::combine;
-  // Where all ranks send and receive, none has time to help. 2 processes, us, slots twice, to show
-  // the noise, and reading: allgather of 1 MiB 264, 257 and 257, of 2 MiB 564, 551 and 625;
-  // alltoall of 512 KiB 116, 115 and 100, of 1 MiB 285, 284 and 271, of 2 MiB 621, 707 and 696.
+  // Where all ranks send and receive, no rank is idle, so none can help to copy. Times in us of 2
+  // processes: slots / slots again (shows the noise) / process_vm_readv. Allgather of 1 MiB:
+  // 264 / 257 / 257, of 2 MiB: 564 / 551 / 625. Alltoall of 512 KiB: 116 / 115 / 100, of 1 MiB:
+  // 285 / 284 / 271, of 2 MiB: 621 / 707 / 696.
   return plan::movesOneWay(bound.collective) ? Use::one_way : Use::combine;
 }
 
@@ -141,7 +143,7 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
 
   if (checksum_) [[unlikely]]
     requireIntactBodies(run, step);
-  // Peers can read the input of a step that only copies while this rank copies it.
+  // A step that only copies lends its input before it copies, so that peers read at the same time.
   const bool early = step.bytes >= kLarge && !checksum_ && unchangedInput(run, step);
   if (early) lend(run, step, tile, 0);
   if (!alreadyInPlace(run, step)) compute(run, step, tile);
@@ -178,7 +180,7 @@ std::optional<transport::Loan> StepRunner::offerOf(const Run& run, const BoundSt
                                                    const End& end, std::size_t tile) const {
   const std::byte* const data = end.loans ? lentBy(run, step, tile) : nullptr;
   if (!data) return {};
-  // In place, a rank would overwrite what it lends.
+  // In place, an exchange would overwrite the memory that it lends.
   const bool overwrites = run.plan->use == transport::Use::exchange && run.input == run.output;
   return OpenLoans::offer(end, data, step.bytes,
                           overwrites ? transport::Use::combine : run.plan->use);

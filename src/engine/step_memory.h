@@ -31,7 +31,7 @@ inline const plan::PieceOffsets* unchangedInput(const Run& run, const BoundStep&
   return unchanged ? &step.inputs[0].piece : nullptr;
 }
 
-/// Returns where the value of a step is in memory; null: only in the sent messages.
+/// Returns where the result of a step is in memory; null if only the sent messages contain it.
 inline const plan::PieceOffsets* sourceOf(const Run& run, const BoundStep& step) {
   return step.has_output ? &step.output : unchangedInput(run, step);
 }

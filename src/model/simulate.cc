@@ -39,9 +39,9 @@ std::vector<const LinkProfile*> linksOf(const plan::Spec& spec, const Network& n
   return links;
 }
 
-/// Both ranks copy a large message of a call that moves data one way, in parts of this size. That
-/// takes at most as long as to send the parts one after the other, which is how it is simulated up
-/// to this size of a block.
+/// In a one-way call both ranks copy a large message together, in parts of kSharedPart bytes. This
+/// takes at most as long as sending the parts one after the other. The simulation assumes the
+/// latter, for blocks of up to kSharedBlock bytes.
 constexpr double kSharedPart = 32 << 10, kSharedBlock = 1 << 20;
 
 Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& network) {

@@ -111,8 +111,8 @@ class Acceptor {
 };
 
 /// One outgoing connection with its handshake, made on the event loop thread. If the connection is
-/// refused or the host cannot be reached, tries again until the deadline. Time in which the process
-/// was stopped or starved moves the deadline.
+/// refused or the host cannot be reached, it tries again until the deadline. If the process was
+/// stopped or got no processor time meanwhile, the deadline moves by that time.
 class Dial {
  public:
   struct Settings {

@@ -31,8 +31,8 @@ constexpr std::chrono::milliseconds kLastBackoff{200};
 /// processor time than the waiting thread.
 constexpr std::chrono::seconds kLoopLimit{10};
 
-/// Errors of connect() when the listener does not exist yet or is overloaded, or when the network
-/// lost the packets that look for the host (address resolution, or the first packets to it).
+/// Errors of connect() that may be temporary: the listener does not exist yet or is overloaded, or
+/// the network lost the packets of address resolution (ARP) or of the connection's start (SYN).
 bool worthARetry(int error) {
   constexpr std::array kTransient{ECONNREFUSED, ECONNRESET, ECONNABORTED, EAGAIN,
                                   EINTR,        ETIMEDOUT,  EHOSTUNREACH, EHOSTDOWN};

@@ -1,5 +1,5 @@
-// Finds messages that may stay in the sender's memory, where the receivers read them, or whose
-// copying both ends may share.
+// Finds messages that may stay in the sender's memory, where the receivers read them; and calls in
+// which both ends may copy parts of a message.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace rondo::plan {
 
-/// Whether data are only moved, and from one rank or to one rank. Then one end of each message has
-/// nothing else to do, and can copy a part of it.
+/// Whether the collective is one-way: it only moves data, either from one rank or to one rank. Then
+/// one end of each message has nothing else to do, and can copy a part of it.
 constexpr bool movesOneWay(Collective collective) {
   return collective == Collective::sendrecv || (hasRoot(collective) && !reduces(collective));
 }

@@ -8,13 +8,13 @@ namespace rondo::plan {
 
 namespace {
 
-/// In a Reduce data flow in one direction, and a receiver starts when the first tile has arrived.
-/// Smaller tiles pay until the buffers exceed the caches; not over sockets, which pipeline by
-/// themselves. Calls that only move data use large tiles, which both ranks copy together: broadcast
-/// between 2 processes, us, messages of up to 32 KiB by slots, and of 128 KiB copied together: 64
-/// KiB 12.4 and 6.1, 256 KiB 35 and 13.5, 1 MiB 95 and 70. Where the system does not allow that,
-/// large tiles by slots were faster on one machine (64 KiB 12.0 and 10.4, 256 KiB 43 and 32) and
-/// slower on another (6.8 in place of 5.3, 20 in place of 15.5; 1 MiB 62 in place of 58).
+/// A Reduce moves data in one direction, and a receiver starts when the first tile has arrived. So
+/// smaller tiles are faster until the buffers exceed the caches; not over sockets, which pipeline
+/// by themselves. Calls that only move data use large tiles, which both ranks copy together.
+/// Broadcast between 2 processes, us, messages of 32 KiB through slots / messages of 128 KiB that
+/// both ranks copy: 64 KiB 12.4 / 6.1, 256 KiB 35 / 13.5, 1 MiB 95 / 70. Where the kernel forbids
+/// process_vm_readv, messages go through slots; 32 KiB / 128 KiB: on one machine 64 KiB 12.0 /
+/// 10.4, 256 KiB 43 / 32; on another 64 KiB 5.3 / 6.8, 256 KiB 15.5 / 20, 1 MiB 58 / 62.
 constexpr std::size_t kReduceMessage = 32 << 10;
 constexpr std::size_t kReduceBlock = 1 << 20;
 

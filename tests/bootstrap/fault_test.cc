@@ -66,7 +66,7 @@ const std::map<std::string, std::string> kRare = {{"RONDO_HEARTBEAT", "60"}};
 const std::map<std::string, std::string> kOften = {{"RONDO_HEARTBEAT", "0.3"}};
 const std::map<std::string, std::string> kUsual = {{"RONDO_HEARTBEAT", "1"}};
 
-// After this time all ranks that were started have joined; before that, the error would be another.
+// Time after which all started ranks have joined. A kill before that causes a different error.
 constexpr auto kJoined = kWholeGrid ? 2s : 4s;
 
 bool startsWith(const std::string& text, const std::string& start) {
@@ -307,7 +307,7 @@ TEST_CASE("agreements before and after a move give communicators with different 
 }
 
 // Proves: only one part goes on. A rank that was stopped learns that the others go on without it,
-// also if it asks only after the control plane has heard it again.
+// even if it calls shrink() after the hub has received its heartbeats again.
 TEST_CASE("a rank that the others excluded while it was stopped gets no communicator") {
   const auto agree = [](Job& job, const std::vector<int>& ranks) {
     for (const int rank : ranks) job.at(rank).tell("go");
@@ -322,7 +322,7 @@ TEST_CASE("a rank that the others excluded while it was stopped gets no communic
     job.at(3).signal(SIGSTOP);
     agree(job, {0, 1, 2});
     job.at(3).signal(SIGCONT);
-    std::this_thread::sleep_for(1s); // until it is heard
+    std::this_thread::sleep_for(1s); // until the hub receives its heartbeats again
     then(job);
     job.at(3).tell("go");
     const std::string line = job.at(3).line();
@@ -351,7 +351,7 @@ TEST_CASE("a rank that the others excluded while it was stopped gets no communic
 }
 
 // Proves: a rank that could not be reached is asked again when another one has left.
-TEST_CASE("a host that was stopped, replaced and has ended does not count when the others leave") {
+TEST_CASE("a host that was replaced and then ended does not count as missing when others leave") {
   for (const int size : {3, 4}) {
     INFO(size << " ranks");
     Job job(Host::rank_zero, size, "agree", kUsual);

@@ -32,7 +32,7 @@ class Process {
   /// Next line of its output; empty after the time limit.
   std::string line(std::chrono::milliseconds limit = std::chrono::seconds(60));
   void tell(const std::string& text); ///< sends a line to its input
-  void hangUp() { input_.reset(); }   ///< ends its input
+  void hangUp() { input_.reset(); }   ///< closes its standard input
   void signal(int number);
   /// Exit status as in a shell; nullopt after the time limit.
   std::optional<int> end(std::chrono::milliseconds limit = std::chrono::seconds(60));

@@ -36,13 +36,14 @@ struct Network {
     all
   } sharing = Sharing::none; ///< pairs that use shared memory instead
   bool lending = false;      ///< messages in shared memory are lent where allowed
-  /// How lent messages are read: where they are; or copied by both ranks, by the receiver alone
-  /// because the sender cannot write; or not at all.
+  /// How the receiver gets lent messages. mapped: it reads them in place. shared: both ranks copy.
+  /// unwritable: the receiver copies alone, because the sender cannot write. refused: it cannot
+  /// read them.
   enum class Bodies { mapped, shared, unwritable, refused } bodies = Bodies::mapped;
-  int lost = -1;         ///< messages that this rank lends are not found
+  int lost = -1;         ///< messages that this rank lends cannot be found
   bool worked = false;   ///< a message arrives only when the receiver's worker has seen it
-  std::size_t looks = 0; ///< of all workers
-  std::size_t sent = 0;  ///< messages in flight from the last polling rank, at that time
+  std::size_t looks = 0; ///< number of polls by all workers
+  std::size_t sent = 0;  ///< at the last poll: messages in flight from the rank that polled
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
   std::map<ChannelId, std::deque<Message>> carriers;
@@ -411,9 +412,9 @@ TEST_CASE(
   }
 }
 
-// Proves: lent bodies that only Loans::read() gets arrive whole, whatever the step does with them,
-// also if a rank cannot copy a part, and if the receiver cannot read them and the sender copies
-// them to their slots.
+// Proves: lent bodies that are not mapped arrive whole, whatever the step does with them. This also
+// holds if a rank cannot copy a part, and if the receiver cannot read a body, so that the sender
+// copies it to its slot.
 TEST_CASE("every algorithm ends with the right result when lent messages are not mapped") {
   for (int depth : {1, 3})
     for (const auto bodies :
@@ -424,8 +425,8 @@ TEST_CASE("every algorithm ends with the right result when lent messages are not
 namespace {
 
 /// A broadcast of four messages along a chain of three ranks. Rank 1 has passed on the first
-/// message and has shared the next two, but it cannot go on: its channel to rank 2 is full, because
-/// rank 2 has not begun this call and the two calls before it.
+/// message and shares the next two with rank 0. It cannot go on, because its channel to rank 2 is
+/// full: rank 2 has begun neither this call nor the two calls before it.
 struct LateRank {
   static constexpr std::size_t kSmall = 251, kLarge = 4 * 256;
 
@@ -445,7 +446,7 @@ struct LateRank {
     ranks[0]->progress();
     ranks[1]->progress();
   }
-  /// Lets these ranks take turns; whether the calls of all of them have ended.
+  /// Lets these ranks run in turn. Returns whether all their calls have ended.
   bool run(const std::vector<std::size_t>& some) {
     for (int turn = 0; turn < 3000; ++turn) {
       bool done = true;
@@ -467,8 +468,8 @@ struct LateRank {
 
 } // namespace
 
-// Proves: a rank that shares a message and waits for another rank does not keep the sender's
-// memory. The sender copies the whole body, and its call ends.
+// Proves: if a rank that shares a message waits for a third rank, the sender's call still ends: the
+// sender copies the whole body itself.
 TEST_CASE("the root of a broadcast does not wait for a rank that waits for a late rank") {
   LateRank late;
   CHECK(late.run({0}));
@@ -492,7 +493,8 @@ TEST_CASE("a failed call waits for the end of a copy to its memory") {
   REQUIRE(found != late.network.rings.end());
   const auto& memory = found->second;
   SlotRing ring(memory.get(), late.network.depth, late.network.slot_bytes, memory);
-  // The numbers of the second and third message; each one, also of the calls before, counts two.
+  // The positions of the second and third message. Each message takes two positions, also in the
+  // calls before.
   constexpr std::uint64_t kSecond = 9, kThird = 11;
   const std::size_t bytes = 256 * sizeof(std::int32_t);
   REQUIRE(ring.takePart(kSecond, bytes));
@@ -510,7 +512,7 @@ TEST_CASE("a failed call waits for the end of a copy to its memory") {
   CHECK_FALSE(ring.takePart(kThird, bytes));
 }
 
-// Proves: a rank that sends and copies its input lends the input, which needs no copy before.
+// Proves: a step that sends its input and also copies it lends the input itself, before the copy.
 TEST_CASE("the root of a broadcast lends its input") {
   const plan::Algorithm& chain = *plan::findAlgorithm("chain");
   const plan::Spec spec{Collective::broadcast, 2, 0, 0};

@@ -71,8 +71,7 @@ std::size_t openDescriptors() {
 
 } // namespace
 
-TEST_CASE(
-    "many communicators of 8 processes: no descriptor, at most 64 KiB each while unused") {
+TEST_CASE("many communicators of 8 processes: no descriptor, at most 64 KiB each while unused") {
   constexpr int kUnused = rondo::test::kWholeGrid ? 1000 : 250;
   const auto ranks = run(8, "", kUnused, 0);
   REQUIRE(ranks.size() == 8);

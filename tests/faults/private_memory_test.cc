@@ -1,5 +1,5 @@
-// Processes that may, or may not, read each other's private memory: results are the same, refusals
-// are logged once, and errors name a rank.
+// Processes that may or may not read each other's private memory. Results are the same, each
+// process logs a refusal once, and errors name a rank.
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -23,7 +23,7 @@ struct End {
 struct Outcome {
   std::map<int, End> ends;
   std::map<int, int> refusals; ///< log lines, by rank
-  bool able = true;            ///< this system allows the case
+  bool able = true;            ///< false: the case cannot run on this system
   std::string log;
 };
 
@@ -54,7 +54,7 @@ Outcome run(int ranks, const std::string& arguments) {
       outcome.able = false;
     } else {
       outcome.log += line;
-      // "host:pid INFO private memory of rank ..."
+      // "host:pid INFO cannot read the private memory of rank ..."
       if (const auto pid = what.find(':');
           pid != std::string::npos &&
           std::string_view(line).find("process_vm_readv") != std::string_view::npos)
@@ -81,7 +81,7 @@ Outcome right(int ranks, const std::string& arguments) {
 
 } // namespace
 
-// Proves: the calls copy by the system (the program counts it), and every result is right.
+// Proves: the calls use process_vm_readv (the program counts its calls), and every result is right.
 TEST_CASE("processes read each other's private memory, and every result is right", "[private]") {
   for (const int ranks : kWholeGrid ? std::vector<int>{2, 3, 4, 5, 8} : std::vector<int>{2, 3}) {
     const Outcome outcome = right(ranks, "-1 free");
@@ -97,8 +97,8 @@ TEST_CASE("processes read each other's private memory, and every result is right
   }
 }
 
-// Proves: a rank whose reading is forbidden from the start uses slots, alone, and says so once for
-// all its channels.
+// Proves: if one rank may not read from the start, only that rank receives through slots, and it
+// logs that once for all its channels.
 TEST_CASE("where the system refuses to read memory, slots are used, and the log says so once",
           "[private]") {
   constexpr int kRanks = 3, kVictim = 1;
@@ -123,9 +123,10 @@ TEST_CASE("a rank that may not write the memory of others does not share copies"
   CHECK(outcome.ends.at(1).reads > 0);
 }
 
-// Proves: a rank that no other may read is sent to and received from by slots. The system refuses
-// as with ptrace_scope 2, which is a setting of the whole system.
-TEST_CASE("a rank that no other may read is sent to and received from by slots", "[private]") {
+// Proves: messages from a rank whose memory no other may read go through slots. The test makes the
+// process undumpable, because ptrace_scope 2, which has the same effect, is set for the whole
+// system.
+TEST_CASE("messages from a rank that no other may read go through slots", "[private]") {
   const Outcome outcome = right(3, "1 undumpable");
   if (!outcome.able) {
     WARN("skipped: the ranks cannot give up their privileges");
@@ -135,8 +136,8 @@ TEST_CASE("a rank that no other may read is sent to and received from by slots",
   for (const auto& [rank, end] : outcome.ends) CHECK(end.reads > 0); // of others
 }
 
-// Proves: the same where a namespace forbids reading in one direction only.
-TEST_CASE("a rank in another user namespace reads nobody, and others read it", "[private]") {
+// Proves: a user namespace forbids reading in one direction only, and the other one still reads.
+TEST_CASE("a rank in another user namespace reads no other rank, but others read it", "[private]") {
   const Outcome outcome = right(3, "1 namespace");
   if (!outcome.able) {
     WARN("skipped: no user namespace here");
@@ -147,9 +148,9 @@ TEST_CASE("a rank in another user namespace reads nobody, and others read it", "
   CHECK(outcome.ends.at(0).reads > 0);
 }
 
-// Proves: a refusal in the middle of a program costs no message, and is told once.
-TEST_CASE("memory that is refused after it was allowed is sent by slots from then on",
-          "[private]") {
+// Proves: if reading is refused in the middle of a program, no message is lost, and the rank logs
+// it once.
+TEST_CASE("if reading is refused later, messages go through slots from then on", "[private]") {
   for (const int ranks : {2, 3}) {
     Outcome outcome;
     // On a busy machine a rank may come late to all calls of the second round, and then it reads

@@ -271,12 +271,13 @@ TEST_CASE("ranks with links that delay or lose packets get right results", "[com
   CHECK(bench("--loss 3", "32K").second > 0);
 }
 
-// Proves: ranks that cannot reach rank 0's host at first try again. The kernel's errors differ from
-// those of a port on which nobody listens yet.
+// Proves: ranks that cannot reach rank 0's host at first try again. connect() then fails with other
+// errors than for a port without a listener.
 TEST_CASE("ranks wait for a host that cannot be reached at first", "[command]") {
   const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network --ranks 3 ";
   if (shell(network + "--probe").status == 77) return; // the test above reports it
-  // Rank 0's host does not answer ARP requests for two seconds; the others ask once, for one.
+  // Rank 0's host does not answer ARP requests for two seconds. The others send one request, and
+  // connect() fails after one second.
   const Outcome outcome = shell("RONDO=$RONDO " + network +
                                 "-- sh -c 'net=/proc/sys/net/ipv4; if [ $RONDO_RANK = 0 ]; then "
                                 "echo 8 > $net/conf/rail0/arp_ignore; "

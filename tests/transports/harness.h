@@ -20,14 +20,13 @@ namespace rondo::transport::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// Throws if a test has waited so long, since it began or since something has moved, that something
-/// must hang.
+/// Throws if nothing has moved for two minutes (see moved()): then something hangs.
 class Watch {
  public:
   explicit Watch(const char* what) : what_(what) {}
   /// Also lets other threads run, because there may be more ranks than cores.
   void check() const;
-  /// The wait begins anew.
+  /// Something has moved: the time limit starts again.
   void moved() { end_ = std::chrono::steady_clock::now() + kLimit; }
 
  private:

@@ -1,13 +1,15 @@
-// Memory that processes read and write without mapping it: what is copied, what is refused, and the
-// errors if the other process is gone.
+// Copies from and to memory of another process that is not mapped: what is copied, what is refused,
+// and the errors if the other process has ended.
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "base/aligned_buffer.h"
@@ -41,7 +43,7 @@ class PageBeforeNone {
   std::byte* const at_;
 };
 
-/// A child that only waits for its end.
+/// A child that only waits until it is killed.
 class Idle {
  public:
   Idle() : pid_(::fork()) {
@@ -55,7 +57,7 @@ class Idle {
   }
   Idle(const Idle&) = delete;
   Idle& operator=(const Idle&) = delete;
-  /// Kills it, and leaves it to be waited for.
+  /// Kills the child, and leaves it a zombie.
   void die() {
     ::kill(pid_, SIGKILL);
     siginfo_t info{};
@@ -82,7 +84,7 @@ struct Channel {
 
 } // namespace
 
-// Proves: a copy that the kernel cuts short is an error, and no byte beyond the end is touched.
+// Proves: a copy that the kernel ends early is an error, and no byte beyond the end is changed.
 TEST_CASE("memory of a process is copied both ways, up to its end and not beyond", "[private]") {
   const PageBeforeNone page;
   for (const std::size_t size : {0u, 1u, 7u, 4096u}) {
@@ -92,27 +94,43 @@ TEST_CASE("memory of a process is copied both ways, up to its end and not beyond
     CHECK(data == back);
   }
   std::array<std::byte, 100> data{};
-  // The kernel copies 60 bytes and says so: that is no success.
+  // The kernel copies 60 bytes and returns 60. That must count as an error.
   CHECK(readMemory(::getpid(), addressOf(page.end() - 60), data.data(), 100) == EFAULT);
   CHECK(writeMemory(::getpid(), addressOf(page.end() - 60), data.data(), 100) == EFAULT);
 }
 
 // Proves: another process with the same number, and one that has ended, are not taken for the peer.
-TEST_CASE("a process is known by its token, and an ended one as such", "[private]") {
+TEST_CASE("a process is identified by its token, and a process that has ended is noticed",
+          "[private]") {
   const Token token = ownToken();
   CHECK(tryRead(::getpid(), token) == 0);
   CHECK(tryRead(::getpid(), {token.address, token.value + 1}) == ESRCH);
   Idle child;
-  CHECK(tryRead(child.pid(), token) == 0); // it has a copy of this process's memory
+  CHECK(tryRead(child.pid(), token) == 0); // fork() copied the token
   CHECK_FALSE(ended(child.pid()));
   CHECK_FALSE(ended(::getpid()));
-  child.die(); // and its parent has not waited for it yet
+  // Its first thread ends, another one goes on.
+  const pid_t headless = ::fork();
+  if (headless == 0) {
+    std::thread([] {
+      ::alarm(60);
+      for (;;) ::pause();
+    }).detach();
+    ::syscall(SYS_exit, 0);
+  }
+  while (tryRead(headless, token) == 0) std::this_thread::yield();
+  CHECK_FALSE(ended(headless));
+  ::kill(headless, SIGKILL);
+  ::waitpid(headless, nullptr, 0);
+  CHECK(ended(headless));
+  child.die(); // it is a zombie now
   CHECK(ended(child.pid()));
   CHECK(tryRead(child.pid(), token) == ESRCH);
 }
 
-// Proves: loans are offered from the measured sizes on, only after the receiver has tried to read,
-// and no more after a refusal; the sender's memory may not be freed while the receiver lives.
+// Proves: memory is lent only from the sizes of tuning.h on, only after the receiver has answered
+// that it can read, and not after a refusal. The sender may not free the memory while the
+// receiver's process lives.
 TEST_CASE("private memory is lent if it is large and the receiver only stores it", "[private]") {
   Channel channel;
   const auto sender = channel.end(Side::sender), receiver = channel.end(Side::receiver);
@@ -137,18 +155,19 @@ TEST_CASE("private memory is lent if it is large and the receiver only stores it
   }
   CHECK_FALSE(sender->peerEnded());
   CHECK_FALSE(sender->mayFree(data.data(), data.size())); // it may be read
-  // If writing fails, receivers are not told to share any more.
+  // If write() has failed, later loans do not let both ends copy.
   CHECK_FALSE(sender->write(data.data(), 0, 10));
   const auto loan = sender->offer(data.data(), data.size(), Use::one_way);
   REQUIRE(loan);
   CHECK_FALSE(receiver->shared(*loan));
-  // If the receiver could not read, no such memory is lent any more.
+  // If the receiver could not read, the sender lends no more private memory.
   sender->refused();
   CHECK_FALSE(sender->offer(data.data(), data.size(), Use::one_way));
 }
 
-// Proves: the end of the sender is an error with its rank; memory that is missing is a refusal.
-TEST_CASE("a lent message of a process that ended is an error that names the sender", "[private]") {
+// Proves: if the sender's process has ended, read() throws an error with its rank. If only the
+// memory is not there, read() returns false.
+TEST_CASE("reading a loan of a process that has ended is an error that names it", "[private]") {
   Channel channel;
   answer(channel.memory.data(), 3);
   const auto receiver = channel.end(Side::receiver);

@@ -146,7 +146,7 @@ class Unmapped final : public Loans {
   bool mayFree(const void*, std::size_t) const override { return false; }
 };
 
-/// One channel with slots for bodies of several parts.
+/// Both ends of a channel whose bodies have several parts.
 struct SharedEnds {
   static constexpr std::size_t kBytes = 5 * kSharePart + 17;
   base::AlignedBuffer memory{SlotRing::bytesNeeded(2, kBytes)};
@@ -213,9 +213,9 @@ TEST_CASE("the parts of a shared body cover it once, whoever takes them", "[loan
   }
 }
 
-// Proves: the producer may free the memory as soon as it has copied all parts, although the
-// consumer has not released the message; not if the consumer has taken a part, or one could not be
-// copied.
+// Proves: the producer may reuse the memory as soon as it has copied all parts itself, although the
+// consumer has not released the message. If the consumer took a part, or a part could not be
+// copied, the producer must wait for the release.
 TEST_CASE("a shared body that the producer has copied whole is returned", "[loans]") {
   enum class Parts { producers, consumers, failed };
   for (const Parts parts : {Parts::producers, Parts::consumers, Parts::failed}) {
@@ -234,7 +234,7 @@ TEST_CASE("a shared body that the producer has copied whole is returned", "[loan
   }
 }
 
-// Proves: a part that the consumer could not copy is not lost.
+// Proves: if the consumer could not copy a part, parts() returns failed.
 TEST_CASE("a shared body of which the consumer cannot copy a part counts as not copied",
           "[loans]") {
   SharedEnds ends;
@@ -247,7 +247,7 @@ TEST_CASE("a shared body of which the consumer cannot copy a part counts as not 
 }
 
 // Proves: the consumer of a message that was withdrawn does not read the memory of the loan.
-TEST_CASE("a withdrawn body is no loan, one that is not mapped is", "[loans]") {
+TEST_CASE("after withdraw() the consumer finds no loan", "[loans]") {
   SharedEnds ends;
   const auto number = ends.lend();
   REQUIRE(ends.consumer.readable());
@@ -256,8 +256,30 @@ TEST_CASE("a withdrawn body is no loan, one that is not mapped is", "[loans]") {
   CHECK(ends.consumer.unmapped() == nullptr);
 }
 
-// Proves: the producer learns that the consumer cannot read a body, and the consumer gets the copy
-// in the slot, or nothing after a failure.
+// Proves: if the producer gives up waiting for a consumer that has begun to read, the consumer does
+// not take what it has read for the message.
+TEST_CASE("a body that the producer abandons is not complete", "[loans]") {
+  for (const bool shares : {false, true}) {
+    SharedEnds ends;
+    const auto number = ends.lend();
+    REQUIRE(ends.consumer.readable());
+    REQUIRE(ends.consumer.readBody(ends.kBytes, &ends.loans) == nullptr);
+    REQUIRE(ends.consumer.unmapped() != nullptr);
+    if (shares) {
+      ends.consumer.share(ends.to.data());
+      while (ends.consumer.nextPart(ends.kBytes)) continue;
+      REQUIRE(ends.consumer.parts() == SlotRing::Parts::copied);
+    }
+    ends.producer.abandon(number);
+    CHECK(ends.consumer.unmapped() == nullptr);
+    CHECK(ends.consumer.sharedTo() == nullptr);
+    CHECK(ends.consumer.parts() == SlotRing::Parts::pending);
+    CHECK_FALSE(ends.consumer.nextPart(ends.kBytes));
+  }
+}
+
+// Proves: if the consumer refuses a body, the producer notices it. The consumer then reads the
+// producer's copy in the slot; after a failure it gets no message.
 TEST_CASE("a refused body is read from the slot, or withdrawn", "[loans]") {
   for (const bool copied : {true, false}) {
     SharedEnds ends;
@@ -283,8 +305,8 @@ TEST_CASE("a refused body is read from the slot, or withdrawn", "[loans]") {
   }
 }
 
-// Proves: a message is shared early only if it has arrived and its loan allows it, and after a
-// failure none is given back while the producer still writes.
+// Proves: shareLater() shares a message only if it has arrived and `may` accepts its loan. After a
+// failure, a message is not given back while the producer is still copying a part of it.
 TEST_CASE("later messages are shared early, and given back after a failure", "[loans]") {
   SharedEnds ends;
   std::vector<std::byte> next(ends.kBytes);
@@ -307,7 +329,7 @@ TEST_CASE("later messages are shared early, and given back after a failure", "[l
   CHECK(ends.producer.withdraw(second));
 }
 
-// Proves (with the thread sanitizer): what one end has copied, the other sees when it is finished.
+// Proves (with the thread sanitizer): each end sees what the other has copied, once it is finished.
 TEST_CASE("two threads share the copying of every body", "[loans]") {
   SharedEnds ends;
   constexpr int kMessages = kOnlyOrders ? 200 : 2000;

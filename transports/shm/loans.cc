@@ -39,8 +39,8 @@ struct Notes {
   std::uint64_t pid_namespace = 0; ///< of the sender
   std::uint64_t sender_token_at = 0, reader_token_at = 0;
   std::uint32_t sender_token = 0, reader_token = 0;
-  std::int32_t sender = 0, reader = 0;   ///< processes
-  std::atomic<std::uint32_t> reaches{0}; ///< the receiver: kRegions, kAll
+  std::int32_t sender = 0, reader = 0;   ///< process ids
+  std::atomic<std::uint32_t> reaches{0}; ///< what the receiver can read: kRegions | kAll
 };
 constexpr std::uint32_t kRegions = 1, kAll = 2;
 static_assert(sizeof(Notes) <= SlotRing::kNotesBytes &&
@@ -50,22 +50,24 @@ Notes& notesOf(void* channel_memory) {
   return *std::launder(reinterpret_cast<Notes*>(SlotRing::notes(channel_memory)));
 }
 
-/// Logged once, because programs open many channels.
+/// Logs it once for each process, with the first such peer only: programs open many channels.
 void tellOnce(int peer, const std::string& why) {
   static std::atomic<bool> told{false};
   if (!told.exchange(true))
-    base::log(LogLevel::info, "private memory of rank ", peer,
-              " cannot be read (process_vm_readv: ", why, "), so its messages are copied twice");
+    base::log(LogLevel::info, "cannot read the private memory of rank ", peer,
+              " (process_vm_readv: ", why,
+              "): large messages from it are copied twice, "
+              "through shared memory; other ranks are not reported");
 }
 
-/// Identifies the namespace of process ids; 0: unknown.
+/// Identifies the PID namespace; 0: unknown.
 std::uint64_t pidNamespace() {
   struct stat info {};
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
-/// Loan::words: process and descriptor, inode, offset of memory in a region. Of other memory:
-/// process and kNoRegion, address, whether the sender copies parts.
+/// Loan::words of memory in a region: process id and descriptor; inode; offset. Of private memory:
+/// process id and kNoRegion; address; 1 if the sender copies parts, else 0.
 constexpr std::uint32_t kNoRegion = ~std::uint32_t{0};
 std::uint64_t firstWord(std::int32_t pid, std::uint32_t descriptor) {
   return static_cast<std::uint64_t>(pid) << 32 | descriptor;
@@ -124,15 +126,16 @@ class ProcessLoans final : public Loans {
   }
 
  private:
-  /// Size from which memory that is in no region should be lent.
+  /// Size from which private memory should be lent.
   static std::size_t copiedFrom(Use use) {
     return use == Use::one_way ? kShareBytes
            : use == Use::keep  ? kReadBytes
                                : std::numeric_limits<std::size_t>::max();
   }
   Notes& notes() const { return notesOf(memory_.get()); }
-  /// Whether this process may write the receiver's memory. The system allows that if it allows
-  /// reading, unless it refuses the call for writing, which the first one shows.
+  /// Whether this process may write the receiver's memory. The kernel asks for the same permission
+  /// as for reading, so this tries to read. If process_vm_writev itself is forbidden (seccomp), the
+  /// first write() fails, and later calls return false.
   bool writes() {
     if (!writes_)
       writes_ = tryRead(notes().reader, {notes().reader_token_at, notes().reader_token}) == 0;
@@ -226,7 +229,7 @@ void answer(void* channel_memory, int peer) {
   const bool maps = known && ::readlink(probe.c_str(), some.data(), some.size()) > 0;
   const int refused =
       known ? tryRead(notes.sender, {notes.sender_token_at, notes.sender_token}) : ESRCH;
-  if (refused != 0) tellOnce(peer, known ? errnoText(refused) : "another namespace of process ids");
+  if (refused != 0) tellOnce(peer, known ? errnoText(refused) : "it is in another PID namespace");
   notes.reaches.store((maps ? kRegions : 0) | (refused == 0 ? kAll : 0), std::memory_order_release);
 }
 

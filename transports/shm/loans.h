@@ -1,4 +1,5 @@
-// Lends memory to a peer process, which maps shared regions on first use, and copies other memory.
+// Lends memory to another process. The other process maps shared regions on first use, and copies
+// private memory.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +40,9 @@ class PeerRegions {
   std::uint64_t uses_ = 0;
 };
 
-/// introduce(): the sender's end writes its process id into the channel's notes, before the
-/// receiver's end sees them. answer(): the receiver's end tries whether it may map that process's
-/// regions and read its other memory, and writes the result.
+/// introduce(): the sender's end writes its process id and token into the channel's notes, before
+/// the receiver's end sees them. answer(): the receiver's end tests whether it can map that
+/// process's regions and read its private memory, and writes the result.
 void introduce(void* channel_memory);
 void answer(void* channel_memory, int peer);
 

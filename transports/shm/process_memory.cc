@@ -1,4 +1,4 @@
-// Copies between two processes by the system calls that need no memory that both see.
+// Copies between two processes by system calls, without shared memory.
 #include "transports/shm/process_memory.h"
 
 #include <signal.h>
@@ -31,8 +31,8 @@ int copyAll(decltype(::process_vm_readv)* copy, pid_t process, std::uint64_t add
     if (copied < 0 && errno != EINTR) return errno;
     if (copied == 0) return EFAULT;
     if (copied < 0) continue;
-    // Fewer bytes than asked for: the kernel's limit for one call, or the next page is missing,
-    // which the next call reports.
+    // The kernel copied fewer bytes: it reached its limit for one call, or the next page is
+    // missing. In the second case the next call returns the error.
     here += copied;
     address += static_cast<std::uint64_t>(copied);
     size -= static_cast<std::size_t>(copied);
@@ -47,7 +47,7 @@ int readMemory(pid_t process, std::uint64_t address, void* to, std::size_t size)
 }
 
 int writeMemory(pid_t process, std::uint64_t address, const void* from, std::size_t size) {
-  auto* const here = static_cast<std::byte*>(const_cast<void*>(from)); // is only read
+  auto* const here = static_cast<std::byte*>(const_cast<void*>(from)); // copyAll() only reads it
   return copyAll(::process_vm_writev, process, address, here, size);
 }
 

@@ -232,7 +232,7 @@ void Channels::leave(const std::shared_ptr<Inbox>& box) noexcept {
   cut_ |= box->fetched.pending;
   for (Inbox::Place& place : box->places)
     if (place.taken && place.kept) worker_->drop(place.kept);
-  // Otherwise a sender whose message was not received would wait for the receipt when it closes.
+  // Tells the sender that no receipt will come. Otherwise it would wait for one when it closes.
   if (box->met && peer(box->settings.peer).end.empty()) {
     box->closing = Short{Word::closed, 0, box->sender_key, 0, 0}.encode();
     worker_->send(*peer(box->settings.peer).endpoint, box->closing, {}, false, box->closed);

@@ -24,8 +24,8 @@ inline constexpr std::size_t kProofBytes = 16;
 
 /// Numbers are little-endian. The fields of a body: its number in the channel, the receiver's key,
 /// the call's signature, the body's checksum. Of a credit: the number of bodies that the receiver
-/// has received, the sender's key, nothing, nothing. Of closed, which says that the receiver will
-/// receive no more: nothing, the sender's key, nothing, nothing.
+/// has received, the sender's key, nothing, nothing. Of `closed` (the receiver will receive no more
+/// on this channel): nothing, the sender's key, nothing, nothing.
 struct Short {
   Word word = Word::body;
   std::uint32_t number = 0;

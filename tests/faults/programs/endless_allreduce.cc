@@ -1,11 +1,12 @@
 // A rank that reduces until something fails, and then prints the error and the time.
 //
 // Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 200th call on.
-// Or: COUNT broadcast; every rank broadcasts from rank 0 instead. Or: COUNT fork, or COUNT clone;
-// every rank has a child that outlives it, made by fork() as data loaders are, or without fork()'s
-// handlers. With DIES=RANK:MICROSECONDS in the environment this rank kills itself so long after it
-// has started. Prints "ready RANK PID" after some calls, and at the end "error RANK NANOSECONDS
-// CALLED CODE CULPRIT TEXT" with the monotonic clock's time.
+// Or: COUNT broadcast; every rank calls broadcast from root 0 instead. Or: COUNT fork, or COUNT
+// clone; every rank has a child that outlives it. fork() makes it, as in data loaders, or clone(),
+// which does not call the handlers of pthread_atfork(). With DIES=RANK:MICROSECONDS in the
+// environment this rank kills itself that time after it has started. Prints "ready RANK PID" after
+// some calls, and at the end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" with times of the
+// monotonic clock.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>

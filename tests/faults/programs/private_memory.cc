@@ -1,11 +1,12 @@
-// A rank that makes calls with large private buffers, where the system may refuse that processes
-// read each other's memory.
+// A rank that makes calls with large private buffers. The kernel may forbid that processes read
+// each other's memory.
 //
-// Arguments: VICTIM HOW. VICTIM: a rank, or -1 for all. HOW: `free`; `read ERROR` or `write ERROR`
-// (its system calls for that purpose fail with this error number); `later` (reading fails from the
-// second round of calls on); `undumpable` (no other may read it); `namespace` (it is in a namespace
-// of users of its own). Prints "end RANK PID READS WRITES TEXT": how often this process has read
-// and written others' memory, and what was wrong; or "unable RANK".
+// Arguments: VICTIM HOW. VICTIM: a rank, or -1 for all. HOW: `free` (nothing is forbidden); `read
+// ERROR` or `write ERROR` (the victim's process_vm_readv or process_vm_writev fails with this error
+// number); `later` (process_vm_readv fails from the second round of calls on); `undumpable` (no
+// other process may read the victim); `namespace` (the victim has its own user namespace). Prints
+// "end RANK PID READS WRITES TEXT": how often this process read and wrote the memory of others, and
+// what was wrong (empty: nothing). Prints "unable RANK" if the system does not allow this HOW.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -30,7 +31,7 @@ long reads = 0, writes = 0;
 
 ssize_t counted(long call, long& count, pid_t pid, const iovec* local, const iovec* remote) {
   const long moved = ::syscall(call, pid, local, 1UL, remote, 1UL, 0UL);
-  // Shorter ones only try whether it is allowed.
+  // Shorter calls only test whether it is allowed.
   if (moved > 64) ++count;
   return moved;
 }
@@ -69,7 +70,7 @@ bool put(const char* path, const std::string& text) {
   return done;
 }
 
-/// Maps only this user and group, to the same numbers.
+/// Enters a new user namespace in which only this user and group exist, with the same ids.
 bool enterNamespace() {
   const std::string user = std::to_string(::geteuid()), group = std::to_string(::getegid());
   return ::unshare(CLONE_NEWUSER) == 0 && put("/proc/self/setgroups", "deny") &&
@@ -77,7 +78,8 @@ bool enterNamespace() {
          put("/proc/self/gid_map", group + " " + group + " 1");
 }
 
-/// Only a privileged process may read others that are not dumpable.
+/// Becomes an unprivileged user: a privileged process may read even processes that are not
+/// dumpable.
 bool dropPrivileges() {
   constexpr unsigned kNobody = 65534;
   return ::geteuid() != 0 || (::setresgid(kNobody, kNobody, kNobody) == 0 &&
@@ -94,7 +96,7 @@ bool prepare(bool victim, const std::string& how, unsigned error) {
   return true;
 }
 
-/// Calls whose messages are large and odd. Returns what was wrong.
+/// Makes calls with large blocks whose sizes are no multiples of 64 bytes. Returns what was wrong.
 std::string callAll(rondo::Communicator& comm) {
   using rondo::Collective;
   for (const Collective collective : rondo::kCollectives)
