@@ -233,7 +233,7 @@ class SlotRing {
     if (line.header.signature != first.signature || line.header.bytes != first.bytes) return;
     if (line.state().load(std::memory_order_relaxed) == kLent && change(line, kLent, kTaken)) {
       if (may(std::as_const(line.loan()))) return share(line, to);
-      line.state().store(kLent, std::memory_order_release);
+      change(line, kTaken, kLent);
     }
   }
   /// After a failure: takes all parts that nobody has begun, of all shared messages, so that the
@@ -432,7 +432,7 @@ class SlotRing {
   }
   static void share(Line& line, std::byte* to) {
     line.destination() = reinterpret_cast<std::uintptr_t>(to);
-    line.state().store(kShared, std::memory_order_release);
+    change(line, kTaken, kShared); // or it was withdrawn
   }
   static bool change(Line& line, std::uint32_t from, std::uint32_t to) {
     return line.state().compare_exchange_strong(from, to, std::memory_order_acq_rel);

@@ -26,6 +26,27 @@ bool alreadyInPlace(const Run& run, const BoundStep& step) {
   return !from || !from->staged;
 }
 
+/// Whether the messages of the step's next tiles may be copied to their places in the output now:
+/// they are the next messages of the channel, because it carries no other step's; and no other step
+/// writes to these places. (With blocks of one size, a place is part of a longer piece only if the
+/// other step's message is longer or has several segments.)
+bool landsEarly(const BoundPlan& plan, const BoundStep& step) {
+  if (step.inputs.size() != 1 || !step.inputs[0].wire || !step.has_output ||
+      step.segments.size() != 1 || step.output.space != plan::Space::output)
+    return false;
+  for (const BoundLane& lane : plan.full)
+    for (const BoundStep& other : lane) {
+      if (&other == &step) continue;
+      for (const BoundOperand& input : other.inputs)
+        if (input.wire == step.inputs[0].wire) return false;
+      if (!other.has_output || other.output.space != plan::Space::output) continue;
+      if (std::ranges::count(other.output.offsets, step.output.offsets[0]) > 0) return false;
+      if (!plan.shape.uneven() && (other.segments.size() > 1 || other.bytes > step.bytes))
+        return false;
+    }
+  return true;
+}
+
 } // namespace
 
 StepRunner::StepRunner(const Fabric& fabric, const Settings& settings)
@@ -34,31 +55,11 @@ StepRunner::StepRunner(const Fabric& fabric, const Settings& settings)
       carriers_(fabric, settings.checksum),
       combiner_(settings.threads > 1 ? std::make_unique<Combiner>(settings.threads) : nullptr) {}
 
-/// Whether the messages of the step's next tiles may be copied to their places in the output now:
-/// they are the next messages of the channel, because it carries no other step's; and no other step
-/// writes to these places.
-bool landsEarly(const std::vector<BoundLane>& lanes, const BoundStep& step) {
-  if (step.inputs.size() != 1 || !step.inputs[0].wire || !step.has_output ||
-      step.segments.size() != 1 || step.output.space != plan::Space::output)
-    return false;
-  for (const BoundLane& lane : lanes)
-    for (const BoundStep& other : lane) {
-      if (&other == &step) continue;
-      for (const BoundOperand& input : other.inputs)
-        if (input.wire == step.inputs[0].wire) return false;
-      if (other.has_output && other.output.space == plan::Space::output &&
-          std::ranges::count(other.output.offsets, step.output.offsets[0]) > 0)
-        return false;
-    }
-  return true;
-}
-
 void StepRunner::classify(BoundPlan& plan) const {
   plan.use = useOf(plan);
   if (plan.use == transport::Use::one_way)
-    for (auto* lanes : {&plan.full, &plan.last})
-      for (BoundLane& lane : *lanes)
-        for (BoundStep& step : lane) step.lands_early = landsEarly(*lanes, step);
+    for (BoundLane& lane : plan.full)
+      for (BoundStep& step : lane) step.lands_early = landsEarly(plan, step);
   for (auto* lanes : {&plan.full, &plan.last})
     for (BoundLane& lane : *lanes)
       for (BoundStep& step : lane) {
