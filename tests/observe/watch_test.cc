@@ -120,7 +120,7 @@ TEST_CASE("watch: each fault is blamed on its rank, with its call, and no other 
 // that rank.
 TEST_CASE("watch: another watch that comes and ends is no rank of the job", "[command]") {
   const TemporaryFolder folder;
-  shell(start(folder.file("job"), "none", "A=b") +
+  shell(start(folder.file("job"), "none", "RONDO_HEARTBEAT=30") +
         "timeout -s KILL 4 $RONDO watch --interval 0.2 --json $PIDS >other\nsleep 2\n" + kEnd);
   CHECK(linesOf(readFile(folder.file("job") + "/other")).size() > 4);
   const auto objects = objectsOf(folder.file("job"));
@@ -134,7 +134,7 @@ TEST_CASE("watch: another watch that comes and ends is no rank of the job", "[co
 
 TEST_CASE("watch: ranks without a fault are not blamed, and their calls are counted", "[command]") {
   const TemporaryFolder folder;
-  shell(start(folder.file("job"), "none", "A=b") + "sleep 8\n" + kEnd);
+  shell(start(folder.file("job"), "none", "RONDO_HEARTBEAT=30") + "sleep 8\n" + kEnd);
   const auto objects = objectsOf(folder.file("job"));
   REQUIRE(objects.size() > 4);
   for (const json& object : objects) {
