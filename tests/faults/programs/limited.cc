@@ -8,9 +8,6 @@
 // or `broadcast` (from rank 0). Prints "end RANK MILLISECONDS CODE CULPRIT TEXT"; after success
 // CODE is "none", and TEXT has the transports to all ranks.
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,10 +18,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "faults/programs/refuse.h"
 #include "rondo/communicator.h"
 
 namespace {
@@ -43,23 +40,9 @@ rlim_t memoryInUse() {
   return static_cast<rlim_t>(pages) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Makes memfd_create() fail with this error from now on.
-void refuseMemoryFiles(unsigned error) {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_memfd_create, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      ::syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0)
-    std::abort();
-}
-
 void limit(const std::string& resource, rlim_t slack) {
   if (resource == "nothing") return;
-  if (resource == "memfd") return refuseMemoryFiles(static_cast<unsigned>(slack));
+  if (resource == "memfd") return refuse(__NR_memfd_create, static_cast<unsigned>(slack));
   const bool files = resource == "files", memory = resource == "memory";
   const auto which = files ? RLIMIT_NOFILE : memory ? RLIMIT_AS : RLIMIT_FSIZE;
   rlimit limits{};

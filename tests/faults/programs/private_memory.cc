@@ -8,8 +8,6 @@
 // "end RANK PID READS WRITES TEXT": how often this process read and wrote the memory of others, and
 // what was wrong (empty: nothing). Prints "unable RANK" if the system does not allow this HOW.
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -20,9 +18,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <string>
 
+#include "faults/programs/refuse.h"
 #include "rondo/communicator.h"
 #include "support/collective_case.h"
 
@@ -48,19 +46,6 @@ extern "C" ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned lon
 }
 
 namespace {
-
-void refuse(unsigned call, unsigned error) {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      ::syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0)
-    std::abort();
-}
 
 bool put(const char* path, const std::string& text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
