@@ -62,7 +62,7 @@ struct BoundPlan {
   /// Two ranks exchange their inputs and reduce them.
   bool exchanges = false;
   Collective collective{};
-  /// What the receivers do with this rank's messages; set when the plan's channels are open.
+  /// How receivers use the messages that this rank sends; set when connected.
   transport::Use use = transport::Use::combine;
   bool past_caches = false; ///< received data is written past the caches
   /// The output is divided at the end, see Scales::output.
