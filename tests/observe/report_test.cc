@@ -15,13 +15,14 @@ namespace {
 using nlohmann::json;
 
 /// Shell code: starts 4 ranks with a fault on rank 2, in the folder $F, and waits until they are
-/// ready. $JOB is the launcher, $PIDS are the ranks that a reader may look at.
+/// ready. $JOB is the launcher, $PIDS are the ranks that a reader may look at. Rank 2 pauses before
+/// its fault: if it died at once, other ranks could fail before they are ready.
 std::string start(const std::string& folder, const std::string& fault,
                   const std::string& environment) {
   return "F=" + folder + "\nmkdir -p $F/dumps\ncd $F\nenv " + environment +
          " $RONDO run -p 4 -- env --default-signal=QUIT " RONDO_TEST_PROGRAMS "/program_recorded " +
          fault +
-         " 2 >out 2>err &\nJOB=$!\n"
+         " 2 0.3 >out 2>err &\nJOB=$!\n"
          "for TRY in $(seq 600); do\n  [ $(grep -c ready out) = 4 ] && break\n  sleep 0.1\ndone\n"
          "PIDS=$(sed -n 's/^ready . //p' out)\n";
 }

@@ -7,16 +7,18 @@
 // leave (it closes the communicator), unsent (no rank sends the message for which rank 0 waits),
 // child (it forks a child that lives for a minute), straggler (all ranks compute and make
 // all-reduces, the odd one needs three times as long), none (all ranks make calls of all kinds
-// until they are killed). Prints "ready RANK PID" before that, and waits for PAUSE seconds; prints
-// "error RANK CODE".
+// until they are killed). Prints "ready RANK PID" before that, and waits for PAUSE seconds, for
+// example 0.3; prints "error RANK CODE".
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "rondo/communicator.h"
@@ -115,7 +117,7 @@ int main(int argc, char** argv) {
       if (process == 0) compute(), ::_exit(0);
     }
     say("ready " + rank + " " + std::to_string(process) + "\n");
-    if (argc > 3) ::sleep(static_cast<unsigned>(std::atoi(argv[3])));
+    if (argc > 3) std::this_thread::sleep_for(std::chrono::duration<double>(std::atof(argv[3])));
     if (fault == "child") compute();
     if (fault == "straggler") stepFor(comm, odd ? 60 : 20);
     if (fault == "none") mixed(comm);
