@@ -35,6 +35,8 @@ class Hub {
     /// else died, and serves only a majority.
     std::shared_ptr<Standby> standby = {};
     std::map<int, net::SocketAddress> standbys = {}; ///< of the present ranks
+    /// The old hub died while this process was stopped (Gap::justAwake()).
+    bool just_awake = false;
   };
   struct Settings {
     net::SocketAddress address; ///< port 0: any port

@@ -196,6 +196,7 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
   member.gone = true;
   member.link->close();
   base::log(LogLevel::info, "rank ", rank, " of ", size, " is lost: ", why);
+  if (gap_.justAwake(Clock::now(), heartbeat())) world.unknown.insert(rank);
   if (!world.complete) {
     std::vector<int> absent;
     for (int r = 0; r < size; ++r)
@@ -296,6 +297,7 @@ void Hub::Impl::tick() {
   if (stopped_) return;
   const auto now = Clock::now();
   const auto late = gap_.late(now);
+  gap_.fired(now, heartbeat());
   ++beats_;
   for (auto& [size, world] : worlds_) {
     for (auto& [rank, member] : world.members) {

@@ -151,6 +151,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void resume(World& world);
   void tellPresence(World& world);
   void dissolve(World& world);
+  /// The rank's process has ended or has left the job.
   void rankEnded(World& world, int rank);
   /// Asks a rank's listener whether the rank lives.
   void probe(World& world, int rank);
@@ -168,6 +169,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   // Heartbeats.
   void scheduleTick();
   void tick();
+  /// The shortest of the members.
+  std::chrono::milliseconds heartbeat() const { return 3 * tick_period_; }
   void judge(World& world, Member& member, base::Clock::duration late, base::Clock::time_point now);
 
   template <class Body>

@@ -2,9 +2,11 @@
 //
 // A rank has ended for certain if it said so, its launcher saw its process end, or its listener
 // refuses connections: it listens as long as it lives. A rank whose connection ended is asked by a
-// connection to that listener. All ranks that have not ended for certain are the job. A hub serves
-// only if more than half of the job answers it, or half with the job's lowest rank. Two hubs that
-// cannot see each other therefore never both serve, because a living rank answers only one.
+// connection to that listener. If this process was stopped meanwhile, the end of a rank proves
+// nothing: before it, the rank may have gone on with another hub. All ranks that have not ended for
+// certain are the job. A hub serves only if more than half of the job answers it, or half with the
+// job's lowest rank. Two hubs that cannot see each other therefore never both serve, because a
+// living rank answers only one.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -61,6 +63,12 @@ Hub::Impl::Standing Hub::Impl::standing(const World& world) const {
 Failure Hub::Impl::minorityFailure(const World& world) const {
   const std::vector<int> missing = unseen(world);
   const std::size_t all = static_cast<std::size_t>(world.size) - world.gone.size();
+  if (!world.unknown.empty())
+    return {ErrorCode::unresponsive,
+            "this process was stopped, and " + rankList(missing) +
+                " of the job may have gone on without it meanwhile. A job continues only with "
+                "more than half of its living ranks, or with half including the lowest",
+            missing.empty() ? -1 : missing.front()};
   return {ErrorCode::unresponsive,
           "this side of the network has only " + std::to_string(all - missing.size()) +
               " of the job's " + std::to_string(all) + " living ranks; " + rankList(missing) +
@@ -156,10 +164,15 @@ void Hub::Impl::tellPresence(World& world) {
 // Liveness ----------------------------------------------------------------------------------------
 
 void Hub::Impl::rankEnded(World& world, int rank) {
-  if (!world.gone.insert(rank).second) return;
+  if (world.gone.contains(rank)) return;
   dropProbe(world, rank);
-  world.away.erase(rank);
-  world.changed = true;
+  if (world.unknown.contains(rank)) {
+    world.away.insert(rank);
+  } else {
+    world.gone.insert(rank);
+    world.away.erase(rank);
+    world.changed = true;
+  }
   if (world.awaited.contains(rank)) {
     failRank(world, rank, deathOf(), true);
     return settled(world, rank);

@@ -106,6 +106,9 @@ struct World {
   std::map<int, Probe> probes;
   /// Ranks without a connection that may live: their listeners did not refuse the last probe.
   std::set<int> away;
+  /// Ranks that left this hub, or the one before it, while its process was stopped. They may have
+  /// gone on with another hub, so they never count as `gone`, even if they have ended since.
+  std::set<int> unknown;
   std::set<int> heirs;  ///< ranks whose addresses were sent to all
   bool changed = false; ///< `gone` has grown since it was sent
 };

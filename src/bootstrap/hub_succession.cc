@@ -151,6 +151,7 @@ void Hub::Impl::takeOver(const Succession& from) {
     else world.root->ledger.leave(rank);
     if (!present) world.gone.insert(rank);
     else if (claims_ || !expected) asked.push_back(rank);
+    if (present && from.just_awake && rank != from.host) world.unknown.insert(rank);
   }
   for (const int rank : asked) probe(world, rank);
   settle_timer_ = loop_->after(kSettleLimit, [weak = weak_from_this()] {

@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kPause{2};
 } // namespace
 
 struct Membership::Search {
-  explicit Search(std::shared_ptr<net::EventLoop> l) : loop(std::move(l)) {}
+  Search(std::shared_ptr<net::EventLoop> l, bool awake) : loop(std::move(l)), just_awake(awake) {}
   ~Search() {
     loop->cancel(end_timer);
     loop->cancel(next_timer);
@@ -39,6 +39,7 @@ struct Membership::Search {
   Search& operator=(const Search&) = delete;
 
   const std::shared_ptr<net::EventLoop> loop;
+  const bool just_awake; ///< this process was stopped, so the hub may have died long ago
   net::EventLoop::Id end_timer = 0, next_timer = 0;
   std::vector<int> passed; ///< ranks that have ended or do not answer
   int candidate = -1;
@@ -49,7 +50,7 @@ void Membership::startSearch() {
     std::lock_guard lock(mutex_);
     moving_ = true;
   }
-  search_ = std::make_shared<Search>(loop_);
+  search_ = std::make_shared<Search>(loop_, gap_.justAwake(Clock::now(), settings_.heartbeat));
   seek();
 }
 
@@ -113,8 +114,8 @@ void Membership::hostHub() {
   hub.secret = settings_.secret;
   hub.job = job_;
   hub.size = settings_.size;
-  hub.succession =
-      Hub::Succession{search_->candidate, present_, present_, generation_, standby_, standbys_};
+  hub.succession = Hub::Succession{search_->candidate, present_,  present_,           generation_,
+                                   standby_,           standbys_, search_->just_awake};
   try {
     ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {

@@ -200,6 +200,7 @@ void Membership::scheduleTick() {
 
 void Membership::tick() {
   const auto late = gap_.late(Clock::now());
+  gap_.fired(Clock::now(), settings_.heartbeat);
   scheduleTick();
   if (!link_) return; // while it moves, another deadline applies
   const auto now = Clock::now();
