@@ -131,7 +131,8 @@ def first_words(rank, size):
                  r"[\d.]+ m?s: ranks 1 and 2 did not call it; rank 0: lane ",
                  lambda: dist.all_gather([torch.ones(2) for _ in range(size)], torch.ones(2),
                                          group=part)),
-                (r"rondo: monitored_barrier on rank 0 of 3: Barrier #\d+ timed out after "
+                (r"rondo: monitored_barrier on rank 0 of 3: Rank 0 timed out in "
+                 r"monitoredBarrier: Barrier #\d+ timed out after "
                  r"[\d.]+ m?s: ranks 1 and 2 did not call it",
                  lambda: named.monitored_barrier(timeout=datetime.timedelta(0)))):
             try:
@@ -140,6 +141,20 @@ def first_words(rank, size):
             except Broken as error:
                 assert re.match(expected, str(error)), str(error)
     dist.barrier()
+
+
+def monitored(rank, size, absent, every, words):
+    """The text has the words of Gloo's, by which programs know the error."""
+    dist.barrier()
+    if rank in absent:
+        time.sleep(1)
+    else:
+        if rank > 0:
+            words = (f"Rank {rank} successfully reached monitoredBarrier, but received errors "
+                     "while waiting for send/recv from rank 0")
+        with raises(Broken, f"rondo: monitored_barrier on rank {rank} of {size}: {words}"):
+            dist.group.WORLD.monitored_barrier(datetime.timedelta(milliseconds=400), every)
+    leave()
 
 
 def aborted(rank, size):
@@ -207,6 +222,16 @@ def test_mismatch_of_what_the_sender_need_not_wait_for():
 
 def test_first_words():
     ranks(3, first_words)
+
+
+def test_words_of_monitored_barrier():
+    failed = "failed to pass monitoredBarrier in 400 ms"
+    for size, absent, every, words in ((2, [1], False, f"Rank 1 {failed}: Barrier #"),
+                                       (4, [2, 3], False, f"Rank 2 {failed}: Barrier #"),
+                                       (4, [1, 3], True, f"Ranks 1, 3 {failed}: Barrier #"),
+                                       (4, [1, 2, 3], True, f"Ranks 1, 2, 3 {failed}: Barrier #"),
+                                       (2, [1], True, f"Ranks 1 {failed}: Barrier #")):
+        ranks(size, monitored, absent, every, words)
 
 
 def test_abort():

@@ -373,12 +373,22 @@ WorkPointer Backend::barrier(const c10d::BarrierOptions& opts) {
       {Type::BARRIER, "barrier", opts.asyncOp, opts.timeout});
 }
 
-void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool /*wait_all_ranks*/) {
+void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  const char* const name = "monitored_barrier";
+  const std::shared_ptr<Member> member = memberOn(at::kCPU, name);
+  const bool failed_before = member->communicator.failure().has_value();
   // Without a timeout only ranks that have already arrived count.
   const std::chrono::milliseconds limit =
       opts.timeout == kNoTimeout ? std::chrono::milliseconds(1) : opts.timeout;
-  run<&Communicator::barrier, &Communicator::barrierAsync>(
-      {Type::BARRIER, "monitored_barrier", false, limit});
+  try {
+    run<&Communicator::barrier, &Communicator::barrierAsync>({Type::BARRIER, name, false, limit});
+  } catch (const c10::DistBackendError&) {
+    const std::optional<Error> failure = member->communicator.failure();
+    if (failed_before || !failure) throw;
+    const std::chrono::milliseconds named = // negative: the group's timeout
+        opts.timeout < kNoTimeout ? options_->timeout : opts.timeout;
+    member->raise(name, inWordsOfGloo(*failure, getRank(), named, wait_all_ranks));
+  }
 }
 
 } // namespace rondo::compat

@@ -5,6 +5,23 @@
 
 namespace rondo::compat {
 
+namespace {
+
+/// Returns "1, 2, 3" of "...: ranks 1, 2 and 3 did not call it...": an Error has only one culprit,
+/// its text has all of them.
+std::string missingRanks(const Error& error) {
+  const std::string text = error.what(), before = ": ranks ", last = " and ";
+  const std::size_t end = text.find(" did not call it");
+  const std::size_t begin = end == text.npos ? end : text.rfind(before, end);
+  if (begin == text.npos) return std::to_string(error.culprit());
+  std::string ranks = text.substr(begin + before.size(), end - begin - before.size());
+  if (const std::size_t found = ranks.find(last); found != ranks.npos && !ranks.ends_with(" more"))
+    ranks.replace(found, last.size(), ", ");
+  return ranks;
+}
+
+} // namespace
+
 std::string Teller::sentence(const char* call, const Error& error) const {
   std::string text = std::string("rondo: ") + call + " on rank " + std::to_string(rank) + " of " +
                      std::to_string(size) + ": " + error.what();
@@ -30,6 +47,20 @@ std::exception_ptr Teller::exception(const char* call, const Error& error) const
   } catch (...) {
     return std::current_exception();
   }
+}
+
+Error inWordsOfGloo(const Error& error, int rank, std::chrono::milliseconds limit, bool all) {
+  std::string words;
+  if (rank > 0)
+    words = "Rank " + std::to_string(rank) +
+            " successfully reached monitoredBarrier, but received errors while waiting for "
+            "send/recv from rank 0";
+  else if (limit.count() <= 0) words = "Rank 0 timed out in monitoredBarrier";
+  else if (error.culprit() > 0)
+    words = (all ? "Ranks " + missingRanks(error) : "Rank " + std::to_string(error.culprit())) +
+            " failed to pass monitoredBarrier in " + std::to_string(limit.count()) + " ms";
+  else return error; // this rank came too late
+  return {error.code(), words + ": " + error.what(), error.culprit()};
 }
 
 } // namespace rondo::compat

@@ -1,6 +1,7 @@
 // Converts Rondo's errors to PyTorch's exceptions.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <string>
@@ -25,5 +26,9 @@ struct Teller {
   /// Returns the exception that raise() throws.
   std::exception_ptr exception(const char* call, const Error& error) const;
 };
+
+/// Returns the error of a monitored barrier with, before its own text, the words that programs look
+/// for in the error of Gloo's. `all`: rank 0's words name all missing ranks, not only the first.
+Error inWordsOfGloo(const Error& error, int rank, std::chrono::milliseconds limit, bool all);
 
 } // namespace rondo::compat
