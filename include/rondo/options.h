@@ -59,10 +59,11 @@ struct RONDO_API Options {
   bool deterministic = false;
 
   /// RONDO_CHECKSUM (0 or 1). With 1, the sender adds a CRC32C to each message, and the receiver
-  /// compares it before it uses the message: what TCP or UCX moves, what passes through shared
-  /// memory, and what is lent in place. A difference ends the call on all ranks with
-  /// Error(transport) that names the sender and the step. Messages between devices are not
-  /// compared.
+  /// compares it: for what TCP or UCX moves, what passes through shared memory, and what is lent in
+  /// place, but not between devices. A rank sends nothing that it has computed from a damaged
+  /// message. A difference ends the call on all ranks with Error(transport) that names the sender
+  /// and the step; the output is then undefined. On processors with VPCLMULQDQ, an AllReduce of 1
+  /// to 16 MiB between 2 processes takes 3 to 11% longer over shm, and 6 to 15% over tcp.
   bool checksum = false;
 
   /// RONDO_TIMEOUT (seconds, fractions allowed). A call that makes no progress for this long ends

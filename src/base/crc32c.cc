@@ -5,11 +5,16 @@
 // streams use it fully. Consecutive blocks of equal length are the streams. Their sums are put
 // together by a linear map, "the sum after so many zero bytes", which is a table for each length.
 //
-// With VPCLMULQDQ, each 256 bytes are folded into the next 256 by carry-less multiplication: V.
+// With VPCLMULQDQ, each 512 bytes are folded into the next 512 by carry-less multiplication: V.
 // Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel
-// 2009. For data in the cache it reached 8 to 9 GB/s, the instruction 5 GB/s (Intel Xeon).
+// 2009. The eight registers are folded into one at the end, and that one into the remaining groups
+// of 64 bytes. GB/s for data in the caches (an Intel Xeon with 2 MiB of second-level cache), by
+// tables / by the instruction / by products: 4 KiB 2.4 / 25 / 88, 64 KiB 2.4 / 27 / 79, 1 MiB 2.4 /
+// 28 / 80. A copy that computes the sum takes hardly longer than memcpy, because memory limits
+// both.
 #include "base/crc32c.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -103,52 +108,107 @@ constexpr long long power(int exponent) {
   return static_cast<long long>(value) << 1;
 }
 
-constexpr std::size_t kFold = 256;
+#define RONDO_PRODUCTS gnu::target("sse4.2,avx512f,avx512vl,avx512dq,vpclmulqdq")
 
-/// Sums all groups of 256 bytes, of which there are at least two. Returns the bytes that it has
-/// summed.
-[[gnu::target("sse4.2,avx512f,avx512vl,avx512dq,vpclmulqdq")]] std::size_t sumByProducts(
-    std::uint64_t& sum, const std::byte* data, std::size_t bytes) {
-  constexpr int kBits = 8 * kFold;
+/// What folds a register into the one that begins `distance` bytes later.
+template <std::size_t distance>
+[[RONDO_PRODUCTS]] __m512i factors() {
+  constexpr int kBits = 8 * static_cast<int>(distance);
   constexpr long long kLow = power(kBits + 32), kHigh = power(kBits - 32);
-  const __m512i by = _mm512_set_epi64(kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow);
-  __m512i part[4];
-  for (int i = 0; i < 4; ++i) part[i] = _mm512_loadu_si512(data + 64 * i);
-  part[0] =
-      _mm512_xor_si512(part[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(sum))));
-  std::size_t done = kFold;
-  for (; bytes - done >= kFold; done += kFold)
-    for (int i = 0; i < 4; ++i) {
-      const __m512i low = _mm512_clmulepi64_epi128(part[i], by, 0x00);
-      const __m512i high = _mm512_clmulepi64_epi128(part[i], by, 0x11);
-      part[i] = _mm512_ternarylogic_epi64(low, high, _mm512_loadu_si512(data + done + 64 * i),
-                                          0x96); // exclusive or of all three
-    }
-  alignas(64) std::array<std::byte, kFold> left;
-  for (int i = 0; i < 4; ++i) _mm512_store_si512(left.data() + 64 * i, part[i]);
+  return _mm512_set_epi64(kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow);
+}
+
+[[RONDO_PRODUCTS]] inline __m512i fold(__m512i earlier, __m512i by, __m512i later) {
+  const __m512i low = _mm512_clmulepi64_epi128(earlier, by, 0x00);
+  const __m512i high = _mm512_clmulepi64_epi128(earlier, by, 0x11);
+  return _mm512_ternarylogic_epi64(low, high, later, 0x96); // exclusive or of all three
+}
+
+/// Whether the bytes that are summed are also copied.
+enum class Copy { no, yes, past_caches };
+
+constexpr std::size_t kRegister = 64, kRegisters = 8, kTurn = kRegisters * kRegister;
+
+/// Loads 64 bytes, and copies them. For Copy::past_caches, the copy is aligned to 64 bytes.
+template <Copy copy>
+[[RONDO_PRODUCTS]] inline __m512i take(const std::byte* data, std::byte* to, std::size_t at) {
+  const __m512i value = _mm512_loadu_si512(data + at);
+  if constexpr (copy == Copy::yes) _mm512_storeu_si512(to + at, value);
+  if constexpr (copy == Copy::past_caches)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), value);
+  return value;
+}
+
+/// Sums all groups of 64 bytes, of which there is at least one. Returns the bytes that it has
+/// summed.
+template <Copy copy>
+[[RONDO_PRODUCTS]] std::size_t sumByProducts(std::uint64_t& sum, const std::byte* data,
+                                             std::size_t bytes, std::byte* to) {
+  const __m512i before = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(sum)));
+  __m512i last = _mm512_xor_si512(take<copy>(data, to, 0), before);
+  std::size_t done = kRegister;
+  if (bytes >= 2 * kTurn) {
+    __m512i part[kRegisters];
+    part[0] = last;
+    for (std::size_t i = 1; i < kRegisters; ++i) part[i] = take<copy>(data, to, i * kRegister);
+    const __m512i by = factors<kTurn>();
+    for (done = kTurn; bytes - done >= kTurn; done += kTurn)
+      for (std::size_t i = 0; i < kRegisters; ++i)
+        part[i] = fold(part[i], by, take<copy>(data, to, done + i * kRegister));
+    for (std::size_t i = 0; i < 4; ++i) part[i] = fold(part[i], factors<256>(), part[i + 4]);
+    for (std::size_t i = 0; i < 2; ++i) part[i] = fold(part[i], factors<128>(), part[i + 2]);
+    last = fold(part[0], factors<64>(), part[1]);
+  }
+  for (; bytes - done >= kRegister; done += kRegister)
+    last = fold(last, factors<64>(), take<copy>(data, to, done));
+  alignas(64) std::array<std::byte, kRegister> left;
+  _mm512_store_si512(left.data(), last);
   sum = 0;
-  for (std::size_t i = 0; i < kFold; i += 8) sum = _mm_crc32_u64(sum, word(left.data() + i));
+  for (std::size_t i = 0; i < kRegister; i += 8) sum = _mm_crc32_u64(sum, word(left.data() + i));
   return done;
 }
 
+bool hasInstruction() {
+  static const bool has = __builtin_cpu_supports("sse4.2");
+  return has;
+}
+
 bool hasProducts() {
-  static const bool has = __builtin_cpu_supports("avx512vl") &&
+  static const bool has = hasInstruction() && __builtin_cpu_supports("avx512vl") &&
                           __builtin_cpu_supports("avx512dq") &&
                           __builtin_cpu_supports("vpclmulqdq");
   return has;
 }
 
-[[gnu::target("sse4.2")]] std::uint32_t byInstruction(std::uint32_t before, const std::byte* data,
-                                                      std::size_t bytes) {
-  std::uint64_t sum = ~before;
-  std::size_t done = 0;
-  if (bytes >= 4 * kFold && hasProducts()) done = sumByProducts(sum, data, bytes);
-  done += sumBlocks<4096>(sum, data + done, bytes - done);
+constexpr std::size_t kLeastProducts = 256;
+
+/// Continues a sum whose bits are inverted.
+[[gnu::target("sse4.2")]] std::uint64_t sumByInstruction(std::uint64_t sum, const std::byte* data,
+                                                         std::size_t bytes) {
+  std::size_t done = sumBlocks<4096>(sum, data, bytes);
   done += sumBlocks<256>(sum, data + done, bytes - done);
   for (; bytes - done >= 8; done += 8) sum = _mm_crc32_u64(sum, word(data + done));
   for (; done < bytes; ++done)
     sum = _mm_crc32_u8(static_cast<std::uint32_t>(sum), static_cast<std::uint8_t>(data[done]));
-  return ~static_cast<std::uint32_t>(sum);
+  return sum;
+}
+
+/// Copies bytes, of which there are at least kLeastProducts, while it sums them.
+template <Copy copy>
+std::uint32_t copyByProducts(std::uint32_t before, std::byte* to, const std::byte* from,
+                             std::size_t bytes) {
+  std::uint64_t sum = ~before;
+  std::size_t done = 0;
+  if constexpr (copy == Copy::past_caches) {
+    done = (0 - reinterpret_cast<std::uintptr_t>(to)) & (kRegister - 1);
+    std::memcpy(to, from, done);
+    sum = sumByInstruction(sum, from, done);
+  }
+  done += sumByProducts<copy>(sum, from + done, bytes - done, to + done);
+  std::memcpy(to + done, from + done, bytes - done);
+  if constexpr (copy == Copy::past_caches)
+    _mm_sfence(); // otherwise a flag that is written next could become visible before the data
+  return ~static_cast<std::uint32_t>(sumByInstruction(sum, from + done, bytes - done));
 }
 
 #endif
@@ -169,12 +229,45 @@ std::uint32_t crc32cByTable(std::uint32_t before, const void* data, std::size_t 
   return ~sum;
 }
 
-std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes) {
+std::uint32_t crc32cByInstruction(std::uint32_t before, const void* data, std::size_t bytes) {
 #if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2");
-  if (has_instruction) return byInstruction(before, static_cast<const std::byte*>(data), bytes);
+  if (hasInstruction())
+    return ~static_cast<std::uint32_t>(
+        sumByInstruction(~before, static_cast<const std::byte*>(data), bytes));
 #endif
   return crc32cByTable(before, data, bytes);
+}
+
+std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes) {
+#if defined(__x86_64__)
+  if (bytes >= kLeastProducts && hasProducts()) {
+    const auto* at = static_cast<const std::byte*>(data);
+    std::uint64_t sum = ~before;
+    const std::size_t done = sumByProducts<Copy::no>(sum, at, bytes, nullptr);
+    return ~static_cast<std::uint32_t>(sumByInstruction(sum, at + done, bytes - done));
+  }
+#endif
+  return crc32cByInstruction(before, data, bytes);
+}
+
+std::uint32_t crc32cOfCopy(std::uint32_t before, void* to, const void* from, std::size_t bytes,
+                           bool past_caches) {
+  auto* out = static_cast<std::byte*>(to);
+  const auto* in = static_cast<const std::byte*>(from);
+#if defined(__x86_64__)
+  if (bytes >= kLeastProducts && hasProducts())
+    return past_caches ? copyByProducts<Copy::past_caches>(before, out, in, bytes)
+                       : copyByProducts<Copy::yes>(before, out, in, bytes);
+#else
+  static_cast<void>(past_caches);
+#endif
+  constexpr std::size_t kBlock = std::size_t{16} << 10; // stays in the first-level cache
+  for (std::size_t done = 0; done < bytes; done += kBlock) {
+    const std::size_t size = std::min(kBlock, bytes - done);
+    before = crc32c(before, in + done, size);
+    std::memcpy(out + done, in + done, size);
+  }
+  return before;
 }
 
 } // namespace rondo::base

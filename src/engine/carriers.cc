@@ -1,7 +1,6 @@
 // The carrier part of a step in the host engine: receiving and sending.
 #include "engine/carriers.h"
 
-#include "base/crc32c.h"
 #include "engine/message_checks.h"
 #include "engine/step_memory.h"
 
@@ -67,14 +66,8 @@ bool Carriers::arrive(const Run& run, const BoundStep& step, End& end, std::size
       arriving_.push_back({addressOf(run, step.output, s, tile),
                            step.segments[s].count * sizeOf(run.plan->shape.type)});
   }
-  const std::uint32_t sent = header->checksum; // the header is gone when all has arrived
+  end.sent = header->checksum; // the header is gone when all has arrived
   if (!end.receiver->receive(arriving_)) return false;
-  if (checksum_) {
-    std::uint32_t found = 0;
-    for (const transport::MutableBytes& piece : arriving_)
-      found = base::crc32c(found, piece.data, piece.size);
-    requireIntact({sent, found}, run, step, end);
-  }
   end.arrival = End::Arrival::complete;
   return true;
 }

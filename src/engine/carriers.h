@@ -17,8 +17,7 @@ namespace rondo::engine {
 /// Not thread-safe.
 class Carriers {
  public:
-  /// `checksum`: see Options::checksum.
-  Carriers(const Fabric& fabric, bool checksum) : fabric_(fabric), checksum_(checksum) {}
+  explicit Carriers(const Fabric& fabric) : fabric_(fabric) {}
 
   /// Whether the step's carriers are ready: all messages have arrived, all senders have room, and
   /// the output may be overwritten.
@@ -40,7 +39,6 @@ class Carriers {
   bool arrive(const Run& run, const BoundStep& step, End& end, std::size_t tile);
 
   const Fabric& fabric_;
-  const bool checksum_;
   bool moved_ = false;
   // The memory of the message in progress; members, so that no message allocates.
   std::vector<transport::ConstBytes> pieces_;

@@ -20,8 +20,8 @@ void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
     if (out != from) std::memcpy(out, from, bytes);
 }
 
-/// combine() for a step with a scaled raw input. A function of its own, because combine() without
-/// scaling needs no block on the stack.
+/// combine() for a step with a scaled raw input. Changes the pointers, and restores them. A
+/// function of its own, because combine() without scaling needs no block on the stack.
 [[gnu::noinline]] void combineScaled(const Run& run, const BoundStep& step,
                                      const Operands& operands, std::size_t count) {
   const BoundPlan& plan = *run.plan;
@@ -33,21 +33,28 @@ void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
   }
   alignas(64) std::byte block[kScaleBlock * 8];
   const auto raw = static_cast<std::size_t>(step.raw_input);
-  const auto* unscaled = static_cast<const std::byte*>(ins[raw]);
+  const void* const unscaled = ins[raw];
   for (std::size_t done = 0; done < count;) {
     const std::size_t part = std::min(kScaleBlock, count - done);
-    plan.scale(block, unscaled + done * element, part, run.scaling.factor);
+    plan.scale(block, static_cast<const std::byte*>(unscaled) + done * element, part,
+               run.scaling.factor);
     ins[raw] = block;
     plan.reduce(outs, out_count, ins, in_count, part);
     done += part;
-    for (std::size_t i = 0; i < in_count; ++i)
-      ins[i] = static_cast<const std::byte*>(ins[i]) + part * element;
-    for (std::size_t i = 0; i < out_count; ++i)
-      outs[i] = static_cast<std::byte*>(outs[i]) + part * element;
+    advance(operands, static_cast<std::ptrdiff_t>(part * element));
   }
+  ins[raw] = static_cast<const std::byte*>(unscaled) + count * element;
+  advance(operands, -static_cast<std::ptrdiff_t>(count * element));
 }
 
 } // namespace
+
+void advance(const Operands& operands, std::ptrdiff_t bytes) {
+  for (std::size_t i = 0; i < operands.in_count; ++i)
+    operands.ins[i] = static_cast<const std::byte*>(operands.ins[i]) + bytes;
+  for (std::size_t i = 0; i < operands.out_count; ++i)
+    operands.outs[i] = static_cast<std::byte*>(operands.outs[i]) + bytes;
+}
 
 void combine(const Run& run, const BoundStep& step, const Operands& operands, std::size_t count) {
   const BoundPlan& plan = *run.plan;

@@ -11,13 +11,17 @@
 
 namespace rondo::engine {
 
-/// The operands of one pass over a segment. combine() changes the pointers.
+/// The operands of one pass over a segment. The pointers are in memory that combine() may change
+/// meanwhile.
 struct Operands {
   const void** ins;
   std::size_t in_count;
   void** outs;
   std::size_t out_count;
 };
+
+/// Moves all pointers on by so many bytes.
+void advance(const Operands& operands, std::ptrdiff_t bytes);
 
 /// Every output = the combination of the inputs. The raw input, if any, is scaled first.
 void combine(const Run& run, const BoundStep& step, const Operands& operands, std::size_t count);

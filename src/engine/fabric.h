@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,6 +44,10 @@ struct End {
   /// Receiving: one message. Sending: one message for each slot, used in turn.
   base::AlignedBuffer staging;
   std::size_t next_staging = 0;
+
+  // Receiving, with Options::checksum: of the message of the step in progress.
+  std::uint32_t sent = 0;  ///< the checksum in its header; only from a carrier
+  std::uint32_t found = 0; ///< the checksum of what has arrived
 
   // State of the step in progress on a ring.
   std::optional<transport::Loan> offer; ///< sending: the body is lent instead of copied

@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <string>
 
-#include "base/crc32c.h"
-#include "engine/step_memory.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -22,6 +20,20 @@ std::string nameOf(const BoundPlan& plan, const BoundStep& step) {
   return "a step";
 }
 
+[[noreturn]] void failDamaged(const Run& run, const BoundStep& step, const End& end,
+                              std::uint32_t sent) {
+  // The lenders do not have to wait for this rank.
+  for (const BoundOperand& input : step.inputs)
+    if (input.wire && input.wire->mapped()) input.wire->ring->giveBack();
+  char text[64];
+  std::snprintf(text, sizeof text, "its CRC32C is %08x instead of %08x", end.found, sent);
+  throw Error(ErrorCode::transport,
+              nameOf(*run.plan, step) + ": a message of " + std::to_string(step.bytes) +
+                  " bytes from rank " + std::to_string(end.peer) + " was damaged on its way (" +
+                  text + ")",
+              end.peer);
+}
+
 } // namespace
 
 void failUnexpected(const Run& run, const BoundStep& step, const End& end,
@@ -34,38 +46,13 @@ void failUnexpected(const Run& run, const BoundStep& step, const End& end,
               end.peer);
 }
 
-std::uint32_t checksumOf(const Run& run, const BoundStep& step, const plan::PieceOffsets& source,
-                         std::size_t tile) {
-  std::uint32_t sum = 0;
-  const std::size_t element = sizeOf(run.plan->shape.type);
-  for (std::size_t s = 0; s < step.segments.size(); ++s)
-    sum = base::crc32c(sum, addressOf(run, source, s, tile), step.segments[s].count * element);
-  return sum;
-}
-
-void requireIntactBodies(const Run& run, const BoundStep& step) {
+void requireIntact(const Run& run, const BoundStep& step) {
   for (const BoundOperand& input : step.inputs) {
-    if (!input.wire || !input.wire->mapped()) continue;
+    if (!input.wire) continue;
     const End& end = *input.wire;
-    const std::uint32_t sent = end.ring->readable()->checksum;
-    const std::uint32_t found = base::crc32c(0, end.body, step.bytes);
-    if (sent == found) continue;
-    // The lenders do not have to wait for this rank.
-    for (const BoundOperand& other : step.inputs)
-      if (other.wire && other.wire->mapped()) other.wire->ring->giveBack();
-    requireIntact({sent, found}, run, step, end);
+    const std::uint32_t sent = end.mapped() ? end.ring->readable()->checksum : end.sent;
+    if (sent != end.found) failDamaged(run, step, end, sent);
   }
-}
-
-void requireIntact(const Checksums& sums, const Run& run, const BoundStep& step, const End& end) {
-  if (sums.sent == sums.found) return;
-  char text[64];
-  std::snprintf(text, sizeof text, "its CRC32C is %08x instead of %08x", sums.found, sums.sent);
-  throw Error(ErrorCode::transport,
-              nameOf(*run.plan, step) + ": a message of " + std::to_string(step.bytes) +
-                  " bytes from rank " + std::to_string(end.peer) + " was damaged on its way (" +
-                  text + ")",
-              end.peer);
 }
 
 } // namespace rondo::engine

@@ -1,8 +1,8 @@
 // Checks of arriving messages: they belong to the step that receives them, and with
 // Options::checksum they are intact.
 //
-// The sender computes the checksum of what it sends, the receiver of what it got, before the step
-// uses it. Messages in slots and loans are checked where they are, without a copy.
+// The sender computes the checksum of what it sends, the receiver of what it got, while the step
+// uses it. The step sends its result, and releases the messages, only if all of them are intact.
 #pragma once
 
 #include <cstddef>
@@ -24,18 +24,8 @@ inline void requireExpected(const Run& run, const BoundStep& step, const End& en
     failUnexpected(run, step, end, header);
 }
 
-/// Returns the checksum of the value that the step has left at `source`, see sourceOf().
-std::uint32_t checksumOf(const Run& run, const BoundStep& step, const plan::PieceOffsets& source,
-                         std::size_t tile);
-
-/// Compares the messages in shared memory that the step is about to use. Throws Error(transport).
-void requireIntactBodies(const Run& run, const BoundStep& step);
-
-struct Checksums {
-  std::uint32_t sent = 0, found = 0;
-};
-
-/// Compares the checksums of a message from this channel. Throws Error(transport).
-void requireIntact(const Checksums& sums, const Run& run, const BoundStep& step, const End& end);
+/// Compares the checksums of the messages that the step has received: End::found with that of the
+/// sender. Throws Error(transport).
+void requireIntact(const Run& run, const BoundStep& step);
 
 } // namespace rondo::engine

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "base/crc32c.h"
 #include "engine/bodies.h"
@@ -17,6 +18,9 @@ namespace {
 
 /// Messages of this size and above may be lent, or withdrawn.
 constexpr std::size_t kLarge = transport::SlotRing::kInlineBytes + 1;
+
+/// Bytes of each operand that are summed and combined at a time.
+constexpr std::size_t kSumBytes = std::size_t{4} << 10;
 
 /// Whether the step's data needs no copy: its carriers send it from where it is, or a carrier has
 /// received it at its destination.
@@ -47,12 +51,28 @@ bool landsEarly(const BoundPlan& plan, const BoundStep& step) {
   return true;
 }
 
+/// Continues the checksum `before` over these bytes, and copies them to all outputs. `past_caches`:
+/// to the first one past the caches.
+std::uint32_t sumAndCopy(std::uint32_t before, const void* from, std::span<void* const> outs,
+                         std::size_t bytes, bool past_caches = false) {
+  std::optional<std::uint32_t> sum;
+  for (void* const out : outs) {
+    if (out == from) continue;
+    if (sum) {
+      std::memcpy(out, from, bytes);
+    } else {
+      sum = base::crc32cOfCopy(before, out, from, bytes, past_caches && out == outs[0]);
+    }
+  }
+  return sum ? *sum : base::crc32c(before, from, bytes);
+}
+
 } // namespace
 
 StepRunner::StepRunner(const Fabric& fabric, const Settings& settings)
     : oversubscribed_(settings.oversubscribed),
       checksum_(settings.checksum),
-      carriers_(fabric, settings.checksum),
+      carriers_(fabric),
       combiner_(settings.threads > 1 ? std::make_unique<Combiner>(settings.threads) : nullptr) {}
 
 void StepRunner::classify(BoundPlan& plan) const {
@@ -142,14 +162,16 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     for (End* end : step.sends) end->offer = offerOf(run, step, *end, tile);
   }
 
-  if (checksum_) [[unlikely]]
-    requireIntactBodies(run, step);
   // A step that only copies lends its input before it copies, so that peers read at the same time.
   const bool early = step.bytes >= kLarge && !checksum_ && unchangedInput(run, step);
   if (early) lend(run, step, tile, 0);
-  if (!alreadyInPlace(run, step)) compute(run, step, tile);
+  std::uint32_t checksum = 0;
+  if (checksum_) [[unlikely]] {
+    checksum = computeAndSum(run, step, tile);
+  } else if (!alreadyInPlace(run, step)) {
+    compute(run, step, tile);
+  }
 
-  const std::uint32_t checksum = checksum_ && !step.sends.empty() ? checksumOf(run, step, tile) : 0;
   if (step.bytes >= kLarge && !early) lend(run, step, tile, checksum);
   for (End* end : step.sends) {
     if (!end->mapped()) continue;
@@ -195,50 +217,125 @@ void StepRunner::lend(const Run& run, const BoundStep& step, std::size_t tile,
       run.plan->loans.lend(*end, {run.signature, step.bytes, checksum}, lentBy(run, step, tile));
 }
 
-void StepRunner::compute(Run& run, const BoundStep& step, std::size_t tile) {
-  for (std::size_t s = 0; s < step.segments.size(); ++s) {
-    const plan::Segment& segment = step.segments[s];
-    if (segment.count == 0) continue;
-    const void** in = ins_.data();
-    for (const BoundOperand& input : step.inputs) {
-      if (!input.wire) {
-        *in++ = addressOf(run, input.piece, s, tile);
-      } else if (input.wire->mapped()) {
-        *in++ = input.wire->body + segment.packed;
-      } else if (input.wire->staged) {
-        *in++ = static_cast<std::byte*>(input.wire->staging.data()) + segment.packed;
-      } else {
-        *in++ = addressOf(run, step.output, s, tile);
-      }
-    }
-    void** out = outs_.data();
-    if (step.has_output) *out++ = addressOf(run, step.output, s, tile);
-    for (End* end : step.sends) {
-      if (end->mapped()) {
-        if (!end->offer) *out++ = end->ring->writeBody(step.bytes) + segment.packed;
-      } else if (!sourceOf(run, step)) {
-        *out++ = carriers_.staging(*end) + segment.packed;
-      }
-    }
-    const Operands operands{ins_.data(), static_cast<std::size_t>(in - ins_.data()), outs_.data(),
-                            static_cast<std::size_t>(out - outs_.data())};
-    if (operands.out_count == 0) continue; // a carrier sends the value from where it is
-    if (combiner_) {
-      combiner_->combine(run, step, operands, segment.count);
+/// The operands of segment `s` of the step.
+[[gnu::always_inline]] inline Operands StepRunner::operandsOf(const Run& run, const BoundStep& step,
+                                                              std::size_t tile, std::size_t s) {
+  const std::size_t packed = step.segments[s].packed;
+  const void** in = ins_.data();
+  for (const BoundOperand& input : step.inputs) {
+    if (!input.wire) {
+      *in++ = addressOf(run, input.piece, s, tile);
+    } else if (input.wire->mapped()) {
+      *in++ = input.wire->body + packed;
+    } else if (input.wire->staged) {
+      *in++ = static_cast<std::byte*>(input.wire->staging.data()) + packed;
     } else {
-      combine(run, step, operands, segment.count);
+      *in++ = addressOf(run, step.output, s, tile);
     }
+  }
+  void** out = outs_.data();
+  if (step.has_output) *out++ = addressOf(run, step.output, s, tile);
+  for (End* end : step.sends) {
+    if (end->mapped()) {
+      if (!end->offer) *out++ = end->ring->writeBody(step.bytes) + packed;
+    } else if (!sourceOf(run, step)) {
+      *out++ = carriers_.staging(*end) + packed;
+    }
+  }
+  return {ins_.data(), static_cast<std::size_t>(in - ins_.data()), outs_.data(),
+          static_cast<std::size_t>(out - outs_.data())};
+}
+
+void StepRunner::combineAll(const Run& run, const BoundStep& step, const Operands& operands,
+                            std::size_t count) {
+  if (operands.out_count == 0) return; // a carrier sends the value from where it is
+  if (combiner_) {
+    combiner_->combine(run, step, operands, count);
+  } else {
+    combine(run, step, operands, count);
   }
 }
 
-/// Of the message that the step sends, which is the same on all its channels.
-std::uint32_t StepRunner::checksumOf(const Run& run, const BoundStep& step,
-                                     std::size_t tile) const {
-  if (const plan::PieceOffsets* source = sourceOf(run, step))
-    return engine::checksumOf(run, step, *source, tile);
-  End& end = *step.sends.front();
-  const std::byte* body = end.mapped() ? end.ring->writeBody(step.bytes) : carriers_.staging(end);
-  return base::crc32c(0, body, step.bytes);
+void StepRunner::compute(const Run& run, const BoundStep& step, std::size_t tile) {
+  for (std::size_t s = 0; s < step.segments.size(); ++s)
+    if (const std::size_t count = step.segments[s].count; count > 0)
+      combineAll(run, step, operandsOf(run, step, tile, s), count);
+}
+
+/// compute() of a step that only moves data. Returns the checksum of the data.
+std::uint32_t StepRunner::moveAndSum(const Run& run, const BoundStep& step, std::size_t tile) {
+  const std::size_t element = sizeOf(run.plan->shape.type);
+  const bool past_caches = run.plan->past_caches && step.inputs[0].wire && step.has_output;
+  std::uint32_t sum = 0;
+  for (std::size_t s = 0; s < step.segments.size(); ++s) {
+    const std::size_t bytes = step.segments[s].count * element;
+    if (bytes == 0) continue;
+    const Operands operands = operandsOf(run, step, tile, s);
+    if (combiner_) {
+      sum = base::crc32c(sum, operands.ins[0], bytes);
+      combineAll(run, step, operands, step.segments[s].count);
+      continue;
+    }
+    const std::size_t most = operands.out_count > 1 ? kSumBytes : bytes;
+    for (std::size_t done = 0; done < bytes; done += most) {
+      const std::size_t part = std::min(most, bytes - done);
+      sum =
+          sumAndCopy(sum, operands.ins[0], {operands.outs, operands.out_count}, part, past_caches);
+      advance(operands, static_cast<std::ptrdiff_t>(part));
+    }
+  }
+  return sum;
+}
+
+/// compute() of a step that computes. Sets the checksums of the messages that it uses, and returns
+/// that of the result. It works by parts that stay in the first-level cache, so that each byte
+/// comes from memory once. AllReduce of 1 MiB between 2 processes over shm, us: without checksums
+/// 175; with parts of 4 KiB 184, of 8 KiB 187, of 16 KiB 193.
+std::uint32_t StepRunner::combineAndSum(const Run& run, const BoundStep& step, std::size_t tile) {
+  const std::size_t element = sizeOf(run.plan->shape.type);
+  for (const BoundOperand& input : step.inputs)
+    if (input.wire) input.wire->found = 0;
+  std::uint32_t sum = 0;
+  for (std::size_t s = 0; s < step.segments.size(); ++s) {
+    const std::size_t count = step.segments[s].count;
+    if (count == 0) continue;
+    const Operands operands = operandsOf(run, step, tile, s);
+    // Several threads share whole segments. One thread computes the first output and copies it to
+    // the others: while it waits for their memory, it sums.
+    const std::size_t most = combiner_ ? count : kSumBytes / element;
+    const std::size_t computed = combiner_ ? operands.out_count : 1;
+    for (std::size_t done = 0; done < count; done += most) {
+      const std::size_t part = std::min(most, count - done), bytes = part * element;
+      combineAll(run, step, {operands.ins, operands.in_count, operands.outs, computed}, part);
+      // After combining, which reads all inputs at the same time, they are in the cache.
+      for (std::size_t i = 0; i < step.inputs.size(); ++i)
+        if (End* const end = step.inputs[i].wire)
+          end->found = base::crc32c(end->found, operands.ins[i], bytes);
+      if (!step.sends.empty())
+        sum = sumAndCopy(sum, operands.outs[0],
+                         {operands.outs + computed, operands.out_count - computed}, bytes);
+      advance(operands, static_cast<std::ptrdiff_t>(bytes));
+    }
+  }
+  return sum;
+}
+
+/// compute() with checksums: compares those of the messages that the step uses, and returns that of
+/// the message that it sends. A message that the step only moves is summed once.
+std::uint32_t StepRunner::computeAndSum(const Run& run, const BoundStep& step, std::size_t tile) {
+  std::uint32_t sum = 0;
+  const bool receives = std::ranges::any_of(
+      step.inputs, [](const BoundOperand& input) { return input.wire != nullptr; });
+  if (!receives && step.sends.empty()) {
+    compute(run, step, tile);
+  } else if (step.inputs.size() == 1 && !(run.scaled() && step.raw_input >= 0)) {
+    sum = moveAndSum(run, step, tile);
+    if (End* const end = step.inputs[0].wire) end->found = sum;
+  } else {
+    sum = combineAndSum(run, step, tile);
+  }
+  requireIntact(run, step);
+  return sum;
 }
 
 } // namespace rondo::engine

@@ -51,8 +51,13 @@ class StepRunner {
                                          std::size_t tile) const;
   static const std::byte* lentBy(const Run& run, const BoundStep& step, std::size_t tile);
   static void lend(const Run& run, const BoundStep& step, std::size_t tile, std::uint32_t checksum);
-  void compute(Run& run, const BoundStep& step, std::size_t tile);
-  std::uint32_t checksumOf(const Run& run, const BoundStep& step, std::size_t tile) const;
+  Operands operandsOf(const Run& run, const BoundStep& step, std::size_t tile, std::size_t s);
+  void combineAll(const Run& run, const BoundStep& step, const Operands& operands,
+                  std::size_t count);
+  void compute(const Run& run, const BoundStep& step, std::size_t tile);
+  std::uint32_t moveAndSum(const Run& run, const BoundStep& step, std::size_t tile);
+  std::uint32_t combineAndSum(const Run& run, const BoundStep& step, std::size_t tile);
+  std::uint32_t computeAndSum(const Run& run, const BoundStep& step, std::size_t tile);
 
   const bool oversubscribed_;
   const bool checksum_;

@@ -192,6 +192,30 @@ TEST_CASE("checksum: a write to lent memory is found") {
   }
 }
 
+// Proves: a message that a step combines is compared, too, and all ranks fail.
+TEST_CASE("checksum: a bit of a message that is reduced is found") {
+  for (const std::ptrdiff_t offset : {0, 500, 999}) {
+    auto ranks = Communicator::createAll(2, settings("tcp"));
+    const Bytes sent = randomBytes(1000), other = randomBytes(sent.size());
+    Bytes sum(sent.size()), sum_of_other(sent.size());
+    damage.mark.assign(sent.begin(), sent.begin() + 16);
+    damage.offset = offset;
+    damage.armed = true;
+    const Work work = ranks[0].reduceAsync(sent.data(), sum.data(), sent.size(), DataType::uint8,
+                                           ReduceOp::sum, 1);
+    std::optional<Error> error;
+    try {
+      ranks[1].reduce(other.data(), sum_of_other.data(), other.size(), DataType::uint8,
+                      ReduceOp::sum, 1);
+    } catch (const Error& found) {
+      error = found;
+    }
+    INFO("byte " << offset);
+    CHECK(!damage.armed);
+    requireBlame(ranks, error, "step");
+  }
+}
+
 // Proves: a rank cannot expect checksums that another one does not send, nor the other way round.
 TEST_CASE("checksum: all ranks follow rank 0") {
   for (const bool first : {false, true}) {
@@ -207,24 +231,31 @@ TEST_CASE("checksum: all ranks follow rank 0") {
 }
 
 TEST_CASE("checksum: every collective is right with it") {
+  const ReduceOp ops[] = {ReduceOp::sum, ReduceOp::avg, ReduceOp::preMulSum(2)};
   for (const char* transport : {"inproc", "shm", "tcp"})
-    for (const int size : {2, 3}) {
-      auto ranks = Communicator::createAll(size, settings(transport));
-      std::vector<std::string> wrong(static_cast<std::size_t>(size));
-      std::vector<std::jthread> threads;
-      for (Communicator& comm : ranks)
-        threads.emplace_back([&wrong, &comm] {
-          for (const Collective collective : kCollectives)
-            for (const std::size_t count : {0, 1, 10, 3000, 200'000}) {
-              CollectiveCase one;
-              one.collective = collective;
-              one.count = count;
-              one.in_place = count == 3000 && traits(collective).in_place;
-              if (const std::string text = one.run(comm); !text.empty())
-                wrong[static_cast<std::size_t>(comm.rank())] = text;
-            }
-        });
-      threads.clear();
-      for (const std::string& text : wrong) CHECK(text.empty());
-    }
+    for (const int size : {2, 3})
+      for (const int threads : {1, 2}) {
+        Options options = settings(transport);
+        options.threads = threads;
+        auto ranks = Communicator::createAll(size, options);
+        std::vector<std::string> wrong(static_cast<std::size_t>(size));
+        std::vector<std::jthread> running;
+        for (Communicator& comm : ranks)
+          running.emplace_back([&] {
+            for (const Collective collective : kCollectives)
+              for (const std::size_t count : {0, 1, 10, 3000, 200'000})
+                for (const ReduceOp& op : ops) {
+                  if (!reduces(collective) && op.kind() != ReduceOp::Kind::sum) continue;
+                  CollectiveCase one;
+                  one.collective = collective;
+                  one.count = count;
+                  one.op = op;
+                  one.in_place = count == 3000 && traits(collective).in_place;
+                  if (const std::string text = one.run(comm); !text.empty())
+                    wrong[static_cast<std::size_t>(comm.rank())] = text;
+                }
+          });
+        running.clear();
+        for (const std::string& text : wrong) CHECK(text == "");
+      }
 }
