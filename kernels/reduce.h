@@ -34,6 +34,8 @@ ScaleFunction scaleFunction(DataType type);
 /// anyway; slower if it would, and for small sizes. Its writes become visible to other threads in
 /// the same way as those of memcpy.
 void copyPastCaches(void* output, const void* input, std::size_t bytes);
+/// The same without AVX-512, as on older processors. For tests.
+void copyPastCachesBySse(void* output, const void* input, std::size_t bytes);
 
 /// data[i] /= divisor for integers, rounded toward zero (the division of an integer average).
 void divideIntegers(void* data, std::size_t count, DataType type, long long divisor);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <iterator>
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #include "kernels/cpu/families.h"
@@ -35,8 +35,41 @@ void copy(void* const* outputs, std::size_t output_count, const void* input, std
 
 #if defined(__SSE2__)
 
-void copyPastCaches(void* output, const void* input, std::size_t bytes) {
-  constexpr std::size_t kLine = 64, kTurn = 4 * kLine;
+namespace {
+
+constexpr std::size_t kLine = 64, kTurn = 8 * kLine;
+
+/// Copies all whole groups of kTurn bytes past the caches. `to` is aligned to a line. Each group is
+/// read before it is written, so that its cache misses overlap. Returns the bytes that it copied.
+std::size_t stream(std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t kRead = kTurn / 2; // as many registers as there are
+  std::size_t at = 0;
+  for (; at + kRead <= bytes; at += kRead) {
+    __m128i part[kRead / sizeof(__m128i)];
+    for (std::size_t i = 0; i < std::size(part); ++i)
+      part[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at) + i);
+    for (std::size_t i = 0; i < std::size(part); ++i)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at) + i, part[i]);
+  }
+  return at;
+}
+
+/// The same by whole lines.
+[[gnu::target("avx512f")]] std::size_t streamLines(std::byte* to, const std::byte* from,
+                                                   std::size_t bytes) {
+  std::size_t at = 0;
+  for (; at + kTurn <= bytes; at += kTurn) {
+    __m512i part[kTurn / kLine];
+    for (std::size_t i = 0; i < std::size(part); ++i)
+      part[i] = _mm512_loadu_si512(from + at + i * kLine);
+    for (std::size_t i = 0; i < std::size(part); ++i)
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at) + i, part[i]);
+  }
+  return at;
+}
+
+void copyBy(std::size_t (*move)(std::byte*, const std::byte*, std::size_t), void* output,
+            const void* input, std::size_t bytes) {
   auto* to = static_cast<std::byte*>(output);
   const auto* from = static_cast<const std::byte*>(input);
   const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) & (kLine - 1);
@@ -45,23 +78,30 @@ void copyPastCaches(void* output, const void* input, std::size_t bytes) {
     return;
   }
   std::memcpy(to, from, head);
-  std::size_t at = head;
-  // Reads four lines before it writes the first, so that their cache misses overlap.
-  for (; at + kTurn <= bytes; at += kTurn) {
-    __m128i lines[kTurn / 16];
-    for (std::size_t i = 0; i < std::size(lines); ++i)
-      lines[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at) + i);
-    for (std::size_t i = 0; i < std::size(lines); ++i)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at) + i, lines[i]);
-  }
+  const std::size_t at = head + move(to + head, from + head, bytes - head);
   std::memcpy(to + at, from + at, bytes - at);
   _mm_sfence(); // otherwise a flag that is written next could become visible before the data
+}
+
+} // namespace
+
+void copyPastCaches(void* output, const void* input, std::size_t bytes) {
+  static const bool by_lines = __builtin_cpu_supports("avx512f");
+  copyBy(by_lines ? streamLines : stream, output, input, bytes);
+}
+
+void copyPastCachesBySse(void* output, const void* input, std::size_t bytes) {
+  copyBy(stream, output, input, bytes);
 }
 
 #else
 
 void copyPastCaches(void* output, const void* input, std::size_t bytes) {
   if (bytes > 0) std::memcpy(output, input, bytes);
+}
+
+void copyPastCachesBySse(void* output, const void* input, std::size_t bytes) {
+  copyPastCaches(output, input, bytes);
 }
 
 #endif
