@@ -37,15 +37,15 @@ void copy(void* const* outputs, std::size_t output_count, const void* input, std
 
 namespace {
 
-constexpr std::size_t kLine = 64, kTurn = 8 * kLine;
+constexpr std::size_t kLine = 64; ///< of the caches
 
-/// Copies all whole groups of kTurn bytes past the caches. `to` is aligned to a line. Each group is
-/// read before it is written, so that its cache misses overlap. Returns the bytes that it copied.
+/// Copies whole groups of 256 bytes with non-temporal stores. `to` must be aligned to a cache line.
+/// Loads a group before it stores it, so that its cache misses overlap. Returns the bytes copied.
 std::size_t stream(std::byte* to, const std::byte* from, std::size_t bytes) {
-  constexpr std::size_t kRead = kTurn / 2; // as many registers as there are
+  constexpr std::size_t kGroup = 256; // 16 SSE registers
   std::size_t at = 0;
-  for (; at + kRead <= bytes; at += kRead) {
-    __m128i part[kRead / sizeof(__m128i)];
+  for (; at + kGroup <= bytes; at += kGroup) {
+    __m128i part[kGroup / sizeof(__m128i)];
     for (std::size_t i = 0; i < std::size(part); ++i)
       part[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at) + i);
     for (std::size_t i = 0; i < std::size(part); ++i)
@@ -54,12 +54,13 @@ std::size_t stream(std::byte* to, const std::byte* from, std::size_t bytes) {
   return at;
 }
 
-/// The same by whole lines.
-[[gnu::target("avx512f")]] std::size_t streamLines(std::byte* to, const std::byte* from,
-                                                   std::size_t bytes) {
+/// The same with stores of 64 bytes, and in groups of 512 bytes.
+[[gnu::target("avx512f")]] std::size_t streamWide(std::byte* to, const std::byte* from,
+                                                  std::size_t bytes) {
+  constexpr std::size_t kGroup = 8 * kLine;
   std::size_t at = 0;
-  for (; at + kTurn <= bytes; at += kTurn) {
-    __m512i part[kTurn / kLine];
+  for (; at + kGroup <= bytes; at += kGroup) {
+    __m512i part[kGroup / kLine];
     for (std::size_t i = 0; i < std::size(part); ++i)
       part[i] = _mm512_loadu_si512(from + at + i * kLine);
     for (std::size_t i = 0; i < std::size(part); ++i)
@@ -73,7 +74,7 @@ void copyBy(std::size_t (*move)(std::byte*, const std::byte*, std::size_t), void
   auto* to = static_cast<std::byte*>(output);
   const auto* from = static_cast<const std::byte*>(input);
   const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) & (kLine - 1);
-  if (bytes < head + kTurn) {
+  if (bytes < head + kLine) {
     if (bytes > 0) std::memcpy(to, from, bytes); // the pointers may be null if bytes is 0
     return;
   }
@@ -86,8 +87,8 @@ void copyBy(std::size_t (*move)(std::byte*, const std::byte*, std::size_t), void
 } // namespace
 
 void copyPastCaches(void* output, const void* input, std::size_t bytes) {
-  static const bool by_lines = __builtin_cpu_supports("avx512f");
-  copyBy(by_lines ? streamLines : stream, output, input, bytes);
+  static const bool wide = __builtin_cpu_supports("avx512f");
+  copyBy(wide ? streamWide : stream, output, input, bytes);
 }
 
 void copyPastCachesBySse(void* output, const void* input, std::size_t bytes) {

@@ -9,9 +9,9 @@
 // Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel
 // 2009. The eight registers are folded into one at the end, and that one into the remaining groups
 // of 64 bytes. GB/s for data in the caches (an Intel Xeon with 2 MiB of second-level cache), by
-// tables / by the instruction / by products: 4 KiB 2.4 / 25 / 88, 64 KiB 2.4 / 27 / 79, 1 MiB 2.4 /
-// 28 / 80. A copy that computes the sum takes hardly longer than memcpy, because memory limits
-// both.
+// tables / by the instruction / by multiplication: 4 KiB 2.4 / 25 / 88, 64 KiB 2.4 / 27 / 79, 1 MiB
+// 2.4 / 28 / 80. For data larger than the caches, a copy with its checksum takes hardly longer than
+// memcpy, because memory limits both.
 #include "base/crc32c.h"
 
 #include <algorithm>
@@ -110,7 +110,7 @@ constexpr long long power(int exponent) {
 
 #define RONDO_PRODUCTS gnu::target("sse4.2,avx512f,avx512vl,avx512dq,vpclmulqdq")
 
-/// What folds a register into the one that begins `distance` bytes later.
+/// The factors with which fold() moves the data of a register on by `distance` bytes.
 template <std::size_t distance>
 [[RONDO_PRODUCTS]] __m512i factors() {
   constexpr int kBits = 8 * static_cast<int>(distance);
@@ -124,12 +124,12 @@ template <std::size_t distance>
   return _mm512_ternarylogic_epi64(low, high, later, 0x96); // exclusive or of all three
 }
 
-/// Whether the bytes that are summed are also copied.
 enum class Copy { no, yes, past_caches };
 
 constexpr std::size_t kRegister = 64, kRegisters = 8, kTurn = kRegisters * kRegister;
 
-/// Loads 64 bytes, and copies them. For Copy::past_caches, the copy is aligned to 64 bytes.
+/// Loads 64 bytes, and stores them at `to + at` unless Copy::no. For Copy::past_caches, `to + at`
+/// must be aligned to 64 bytes.
 template <Copy copy>
 [[RONDO_PRODUCTS]] inline __m512i take(const std::byte* data, std::byte* to, std::size_t at) {
   const __m512i value = _mm512_loadu_si512(data + at);
@@ -139,8 +139,8 @@ template <Copy copy>
   return value;
 }
 
-/// Sums all groups of 64 bytes, of which there is at least one. Returns the bytes that it has
-/// summed.
+/// Adds all whole groups of 64 bytes, of which there is at least one, to the checksum, and copies
+/// them as `copy` says. Returns how many bytes these are.
 template <Copy copy>
 [[RONDO_PRODUCTS]] std::size_t sumByProducts(std::uint64_t& sum, const std::byte* data,
                                              std::size_t bytes, std::byte* to) {
@@ -180,9 +180,10 @@ bool hasProducts() {
   return has;
 }
 
+/// For fewer bytes, the instruction is faster than multiplication.
 constexpr std::size_t kLeastProducts = 256;
 
-/// Continues a sum whose bits are inverted.
+/// Adds bytes to a checksum whose bits are inverted.
 [[gnu::target("sse4.2")]] std::uint64_t sumByInstruction(std::uint64_t sum, const std::byte* data,
                                                          std::size_t bytes) {
   std::size_t done = sumBlocks<4096>(sum, data, bytes);
@@ -193,7 +194,7 @@ constexpr std::size_t kLeastProducts = 256;
   return sum;
 }
 
-/// Copies bytes, of which there are at least kLeastProducts, while it sums them.
+/// Copies at least kLeastProducts bytes, and adds them to the checksum.
 template <Copy copy>
 std::uint32_t copyByProducts(std::uint32_t before, std::byte* to, const std::byte* from,
                              std::size_t bytes) {

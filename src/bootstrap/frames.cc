@@ -309,12 +309,14 @@ void Present::write(base::Writer& out) const {
   out.u64(generation);
   out.i32(host);
   writeRanks(out, ranks);
+  writeRanks(out, maybe_moved);
 }
 Present Present::read(base::Reader& in) {
   Present present;
   present.generation = in.u64();
   present.host = in.i32();
   present.ranks = readRanks(in);
+  present.maybe_moved = readRanks(in);
   return present;
 }
 

@@ -208,9 +208,10 @@ struct Shrink {
 };
 
 struct Present {
-  std::uint64_t generation = 0; ///< of the hub: counts the hubs of the job
-  std::int32_t host = -1;       ///< rank whose process runs the hub; -1: none of them
-  std::vector<bool> ranks;      ///< by rank of the job: whether it may be alive
+  std::uint64_t generation = 0;  ///< of the hub: counts the hubs of the job
+  std::int32_t host = -1;        ///< rank whose process runs the hub; -1: none of them
+  std::vector<bool> ranks;       ///< by rank of the job: whether it may be alive
+  std::vector<bool> maybe_moved; ///< by rank of the job: see World
 
   void write(base::Writer& out) const;
   static Present read(base::Reader& in);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 
 #include "base/clock.h"
 
@@ -40,26 +39,18 @@ class Gap {
  public:
   void expect(base::Clock::time_point due) { due_ = due; }
   base::Clock::duration late(base::Clock::time_point now) const {
+    if (due_ == base::Clock::time_point{}) return {}; // no timer yet
     return std::max(now - due_, base::Clock::duration::zero());
-  }
-  /// Call it when the timer fires, before the next expect().
-  void fired(base::Clock::time_point now, std::chrono::milliseconds heartbeat) {
-    if (mayBeExcluded(late(now), heartbeat)) awake_ = now;
-  }
-  /// Whether this process was stopped until a moment ago, for so long that other ranks may have
-  /// excluded its ranks. If they have, it now finds their connections closed.
-  bool justAwake(base::Clock::time_point now, std::chrono::milliseconds heartbeat) const {
-    return mayBeExcluded(late(now), heartbeat) || (awake_ && now - *awake_ < heartbeat);
   }
 
  private:
-  /// Less than silenceLimit(), because the last beat was sent before the process was stopped.
-  static bool mayBeExcluded(base::Clock::duration stopped, std::chrono::milliseconds heartbeat) {
-    return stopped > 2 * heartbeat;
-  }
-
   base::Clock::time_point due_{};
-  std::optional<base::Clock::time_point> awake_; ///< end of the last long stop
 };
+
+/// Whether other ranks may have excluded the ranks of a process that was stopped for so long. Two
+/// heartbeats, not silenceLimit(): the others also count the time since its last beat.
+inline bool mayBeExcluded(base::Clock::duration stopped, std::chrono::milliseconds heartbeat) {
+  return stopped > 2 * heartbeat;
+}
 
 } // namespace rondo::bootstrap

@@ -168,6 +168,7 @@ void Hub::Impl::join(World& world, Member& member, const frames::Join& join) {
   generation_ = std::max(generation_, join.generation);
   if (join.standby) world.standbys[member.rank] = *join.standby;
   tick_period_ = std::min(tick_period_, beatPeriod(member.heartbeat));
+  heartbeat_ = std::min(heartbeat_, member.heartbeat);
   loop_->cancel(tick_);
   scheduleTick();
   if (const auto& failure = world.root->ledger.failure())
@@ -284,6 +285,8 @@ void Hub::Impl::progress(World& world, Member& member, const frames::ProgressRep
     member.heard = report.heard;
     member.echo.heard(Clock::now());
   }
+  if (member.heard >= std::max<std::uint64_t>(awake_beat_, 1))
+    world.changed |= world.maybe_moved.erase(member.rank) > 0;
   for (const auto& board : report.boards) {
     const auto group = groupOf(world, member, board.communicator);
     if (!group) continue;
@@ -339,7 +342,8 @@ void Hub::Impl::answerLeaving(World& world, Group& group) {
 
 void Hub::Impl::bye(World& world, Member& member) {
   member.gone = true;
-  askAgain(world); // first, so that nothing is decided before the answers
+  world.maybe_moved.erase(member.rank); // otherwise it would not say bye to this hub
+  askAgain(world);                      // first, so that nothing is decided before the answers
   const auto groups = world.groups;
   for (const auto& [id, group] : groups) {
     const auto rank = group->rank_of.find(member.rank);

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/fork.h"
@@ -35,8 +36,7 @@ class Hub {
     /// else died, and serves only a majority.
     std::shared_ptr<Standby> standby = {};
     std::map<int, net::SocketAddress> standbys = {}; ///< of the present ranks
-    /// The old hub died while this process was stopped (Gap::justAwake()).
-    bool just_awake = false;
+    std::set<int> maybe_moved = {};                  ///< see World
   };
   struct Settings {
     net::SocketAddress address; ///< port 0: any port

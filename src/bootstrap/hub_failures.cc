@@ -196,7 +196,8 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
   member.gone = true;
   member.link->close();
   base::log(LogLevel::info, "rank ", rank, " of ", size, " is lost: ", why);
-  if (gap_.justAwake(Clock::now(), heartbeat())) world.unknown.insert(rank);
+  noticeStop();
+  if (world.complete && !member.patient && member.heard < awake_beat_) mayHaveMoved(world, rank);
   if (!world.complete) {
     std::vector<int> absent;
     for (int r = 0; r < size; ++r)
@@ -286,7 +287,24 @@ net::EventLoop::Id Hub::Impl::later(std::chrono::milliseconds delay, const World
 
 // Heartbeats --------------------------------------------------------------------------------------
 
+void Hub::Impl::noticeStop() {
+  if (!mayBeExcluded(gap_.late(Clock::now()), heartbeat_)) return;
+  awake_beat_ = beats_ + 1;
+  for (auto& [size, world] : worlds_)
+    for (int rank = 0; world.complete && rank < size; ++rank) {
+      const auto member = world.members.find(rank);
+      const bool here =
+          member != world.members.end() && (member->second->reachable() || member->second->patient);
+      if (!here && !world.gone.contains(rank)) mayHaveMoved(world, rank);
+    }
+}
+
+void Hub::Impl::mayHaveMoved(World& world, int rank) {
+  if (world.maybe_moved.insert(rank).second) world.changed = true;
+}
+
 void Hub::Impl::scheduleTick() {
+  noticeStop();
   gap_.expect(Clock::now() + tick_period_);
   tick_ = loop_->after(tick_period_, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->tick();
@@ -297,7 +315,7 @@ void Hub::Impl::tick() {
   if (stopped_) return;
   const auto now = Clock::now();
   const auto late = gap_.late(now);
-  gap_.fired(now, heartbeat());
+  noticeStop();
   ++beats_;
   for (auto& [size, world] : worlds_) {
     for (auto& [rank, member] : world.members) {

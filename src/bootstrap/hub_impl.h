@@ -19,6 +19,7 @@
 #include "net/event_loop.h"
 #include "net/shared_acceptor.h"
 #include "rondo/error.h"
+#include "rondo/options.h"
 
 namespace rondo::bootstrap {
 
@@ -151,7 +152,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void resume(World& world);
   void tellPresence(World& world);
   void dissolve(World& world);
-  /// The rank's process has ended or has left the job.
+  /// The rank has ended or has said bye. Counts it as gone, unless it may have moved.
   void rankEnded(World& world, int rank);
   /// Asks a rank's listener whether the rank lives.
   void probe(World& world, int rank);
@@ -169,8 +170,10 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   // Heartbeats.
   void scheduleTick();
   void tick();
-  /// The shortest of the members.
-  std::chrono::milliseconds heartbeat() const { return 3 * tick_period_; }
+  /// If this process was stopped for long until now, notes that ranks without a connection may have
+  /// moved to another hub. Call it before a rank is counted as gone.
+  void noticeStop();
+  static void mayHaveMoved(World& world, int rank);
   void judge(World& world, Member& member, base::Clock::duration late, base::Clock::time_point now);
 
   template <class Body>
@@ -194,8 +197,12 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::optional<frames::Seat> seats_; ///< the first rank for newcomers
   int next_seat_ = 0;
   std::uint64_t asks_ = 0, beats_ = 0;
+  /// The first beat after this process was stopped for long. A member that has received it has not
+  /// moved to another hub.
+  std::uint64_t awake_beat_ = 0;
   net::EventLoop::Id tick_ = 0;
   std::chrono::milliseconds tick_period_{300};
+  std::chrono::milliseconds heartbeat_ = Options::kLongestHeartbeat; ///< the members' shortest
   Gap gap_;
   bool stopped_ = false;
   int heir_ = -1; ///< the rank that was offered the hub

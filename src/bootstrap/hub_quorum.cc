@@ -2,10 +2,10 @@
 //
 // A rank has ended for certain if it said so, its launcher saw its process end, or its listener
 // refuses connections: it listens as long as it lives. A rank whose connection ended is asked by a
-// connection to that listener. If this process was stopped meanwhile, the end of a rank proves
-// nothing: before it, the rank may have gone on with another hub. All ranks that have not ended for
-// certain are the job. A hub serves only if more than half of the job answers it, or half with the
-// job's lowest rank. Two hubs that cannot see each other therefore never both serve, because a
+// connection to that listener. While this process was stopped, ranks may have continued with
+// another hub; they count as living even if they have ended since. All ranks that have not ended
+// for certain are the job. A hub serves only if more than half of the job answers it, or half with
+// the job's lowest rank. Two hubs that cannot see each other therefore never both serve, because a
 // living rank answers only one.
 #include <algorithm>
 #include <utility>
@@ -63,12 +63,15 @@ Hub::Impl::Standing Hub::Impl::standing(const World& world) const {
 Failure Hub::Impl::minorityFailure(const World& world) const {
   const std::vector<int> missing = unseen(world);
   const std::size_t all = static_cast<std::size_t>(world.size) - world.gone.size();
-  if (!world.unknown.empty())
+  const bool moved = std::any_of(missing.begin(), missing.end(),
+                                 [&](int rank) { return world.maybe_moved.contains(rank); });
+  if (moved)
     return {ErrorCode::unresponsive,
-            "this process was stopped, and " + rankList(missing) +
-                " of the job may have gone on without it meanwhile. A job continues only with "
-                "more than half of its living ranks, or with half including the lowest",
-            missing.empty() ? -1 : missing.front()};
+            "the process that hosts the control plane (" + hostName(-1, welcome_.host) +
+                ") was stopped for a while, and " + rankList(missing) +
+                " of the job may have continued without it. A job continues only with more than "
+                "half of its living ranks, or with half including the lowest",
+            missing.front()};
   return {ErrorCode::unresponsive,
           "this side of the network has only " + std::to_string(all - missing.size()) +
               " of the job's " + std::to_string(all) + " living ranks; " + rankList(missing) +
@@ -134,8 +137,11 @@ void Hub::Impl::dissolve(World& world) {
 
 void Hub::Impl::tellPresence(World& world) {
   world.changed = false;
-  frames::Present present{generation_, welcome_.host, {}};
-  for (int rank = 0; rank < world.size; ++rank) present.ranks.push_back(!world.gone.contains(rank));
+  frames::Present present{generation_, welcome_.host, {}, {}};
+  for (int rank = 0; rank < world.size; ++rank) {
+    present.ranks.push_back(!world.gone.contains(rank));
+    present.maybe_moved.push_back(world.maybe_moved.contains(rank));
+  }
   toAll(world, *world.root, Type::present, present);
   std::map<int, net::SocketAddress> others, first;
   for (const auto& [rank, address] : world.standbys) {
@@ -166,7 +172,7 @@ void Hub::Impl::tellPresence(World& world) {
 void Hub::Impl::rankEnded(World& world, int rank) {
   if (world.gone.contains(rank)) return;
   dropProbe(world, rank);
-  if (world.unknown.contains(rank)) {
+  if (world.maybe_moved.contains(rank)) {
     world.away.insert(rank);
   } else {
     world.gone.insert(rank);
@@ -251,6 +257,7 @@ void Hub::Impl::lookLater(Clock::duration wait) {
 }
 
 void Hub::Impl::probed(World& world, int rank, bool dead) {
+  noticeStop();
   if (dead) {
     base::log(LogLevel::info, "rank ", rank, " has ended: its listener refuses connections");
     return rankEnded(world, rank);

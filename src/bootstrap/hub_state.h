@@ -104,13 +104,14 @@ struct World {
   std::map<int, net::SocketAddress> standbys; ///< by rank: where it listens as long as it lives
   std::set<int> gone;                         ///< ranks that have ended or left for certain
   std::map<int, Probe> probes;
-  /// Ranks without a connection that may live: their listeners did not refuse the last probe.
+  /// Ranks without a connection that count as living: their listeners did not refuse the last
+  /// probe, or they may have moved.
   std::set<int> away;
-  /// Ranks that left this hub, or the one before it, while its process was stopped. They may have
-  /// gone on with another hub, so they never count as `gone`, even if they have ended since.
-  std::set<int> unknown;
+  /// Ranks that may have continued with another hub while this process was stopped. They do not
+  /// become `gone`, even if they have ended since.
+  std::set<int> maybe_moved;
   std::set<int> heirs;  ///< ranks whose addresses were sent to all
-  bool changed = false; ///< `gone` has grown since it was sent
+  bool changed = false; ///< `gone` or `maybe_moved` has changed since it was sent
 };
 
 } // namespace rondo::bootstrap

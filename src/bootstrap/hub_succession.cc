@@ -143,6 +143,7 @@ void Hub::Impl::takeOver(const Succession& from) {
   generation_ = from.generation;
   claims_ = from.standby != nullptr;
   world.standbys = from.standbys;
+  world.maybe_moved = from.maybe_moved;
   std::vector<int> asked; // when the lists are complete, because an answer may come at once
   for (int rank = 0; rank < settings_.size; ++rank) {
     const bool expected = from.expected[static_cast<std::size_t>(rank)];
@@ -151,7 +152,6 @@ void Hub::Impl::takeOver(const Succession& from) {
     else world.root->ledger.leave(rank);
     if (!present) world.gone.insert(rank);
     else if (claims_ || !expected) asked.push_back(rank);
-    if (present && from.just_awake && rank != from.host) world.unknown.insert(rank);
   }
   for (const int rank : asked) probe(world, rank);
   settle_timer_ = loop_->after(kSettleLimit, [weak = weak_from_this()] {

@@ -121,6 +121,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   void awaitCandidate();
   void hostHub();
   void searchFailed(const Failure& why);
+  void noticeStop();
+  void beat(const frames::Beat& news);
   void scheduleTick();
   void tick();
   /// Sends new progress; if a heartbeat is due, sends it even without news.
@@ -152,6 +154,9 @@ class Membership : public std::enable_shared_from_this<Membership> {
   net::EventLoop::Id tick_ = 0;
   Gap gap_;
   Silence silence_;
+  /// When this process last woke after others may have excluded this rank; empty once the hub is
+  /// known to count it.
+  std::optional<base::Clock::time_point> awake_;
   bool hosts_hub_;          ///< this process runs the hub
   std::uint64_t heard_ = 0; ///< number of the hub's last beat
   base::Clock::time_point next_beat_{};
@@ -161,6 +166,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::map<int, net::SocketAddress> standbys_; ///< where ranks listen: the heirs; on an heir all
   std::set<int> heirs_;                        ///< ranks that may take the hub over
   std::vector<bool> present_;                  ///< by rank of the job: whether it may be alive
+  std::set<int> maybe_moved_;                  ///< see World
   std::uint64_t generation_ = 0;               ///< of the hub
   std::shared_ptr<Search> search_;             ///< looks for the next hub
 

@@ -30,8 +30,8 @@ void Membership::succeed(const frames::Succeed& offer) {
     hub.secret = secret_;
     hub.job = job_;
     hub.size = settings_.size;
-    hub.succession = Hub::Succession{settings_.rank, offer.expected, present_, generation_,
-                                     nullptr,        standbys_,      false};
+    hub.succession = Hub::Succession{settings_.rank, offer.expected, present_,    generation_,
+                                     nullptr,        standbys_,      maybe_moved_};
     answer.address = ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {
     base::log(LogLevel::info, "the control plane cannot move here: ", error.what());

@@ -6,6 +6,7 @@
 // not have noticed the death yet; it is waited for. The search ends when a hub says that it has the
 // majority, or that it has not.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -30,7 +31,7 @@ constexpr std::chrono::milliseconds kPause{2};
 } // namespace
 
 struct Membership::Search {
-  Search(std::shared_ptr<net::EventLoop> l, bool awake) : loop(std::move(l)), just_awake(awake) {}
+  explicit Search(std::shared_ptr<net::EventLoop> l) : loop(std::move(l)) {}
   ~Search() {
     loop->cancel(end_timer);
     loop->cancel(next_timer);
@@ -39,7 +40,6 @@ struct Membership::Search {
   Search& operator=(const Search&) = delete;
 
   const std::shared_ptr<net::EventLoop> loop;
-  const bool just_awake; ///< this process was stopped, so the hub may have died long ago
   net::EventLoop::Id end_timer = 0, next_timer = 0;
   std::vector<int> passed; ///< ranks that have ended or do not answer
   int candidate = -1;
@@ -50,7 +50,7 @@ void Membership::startSearch() {
     std::lock_guard lock(mutex_);
     moving_ = true;
   }
-  search_ = std::make_shared<Search>(loop_, gap_.justAwake(Clock::now(), settings_.heartbeat));
+  search_ = std::make_shared<Search>(loop_);
   seek();
 }
 
@@ -114,8 +114,14 @@ void Membership::hostHub() {
   hub.secret = settings_.secret;
   hub.job = job_;
   hub.size = settings_.size;
-  hub.succession = Hub::Succession{search_->candidate, present_,  present_,           generation_,
-                                   standby_,           standbys_, search_->just_awake};
+  noticeStop();
+  std::set<int> maybe_moved = maybe_moved_;
+  if (awake_)
+    for (int rank = 0; rank < settings_.size; ++rank)
+      if (rank != search_->candidate && present_[static_cast<std::size_t>(rank)])
+        maybe_moved.insert(rank);
+  hub.succession = Hub::Succession{search_->candidate, present_,  present_,   generation_,
+                                   standby_,           standbys_, maybe_moved};
   try {
     ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {
@@ -144,9 +150,13 @@ void Membership::refused(const frames::Refused& why) {
 }
 
 void Membership::present(const frames::Present& news) {
-  if (news.ranks.size() != static_cast<std::size_t>(settings_.size))
+  const auto size = static_cast<std::size_t>(settings_.size);
+  if (news.ranks.size() != size || news.maybe_moved.size() != size)
     throw Error(ErrorCode::transport, "news of another number of ranks");
   present_ = news.ranks;
+  maybe_moved_.clear();
+  for (int rank = 0; rank < settings_.size; ++rank)
+    if (news.maybe_moved[static_cast<std::size_t>(rank)]) maybe_moved_.insert(rank);
   generation_ = news.generation;
   const bool found = search_ != nullptr;
   search_.reset();

@@ -33,7 +33,7 @@ void Membership::received(Type type, base::Reader& in) {
     case Type::gathered: gathered(frames::Gathered::read(in)); break;
     case Type::failed: failed(frames::Failed::read(in)); break;
     case Type::ask: answer(frames::Ask::read(in)); break;
-    case Type::beat: heard_ = frames::Beat::read(in).number; break;
+    case Type::beat: beat(frames::Beat::read(in)); break;
     case Type::left: left(frames::Left::read(in)); break;
     case Type::succeed: succeed(frames::Succeed::read(in)); break;
     case Type::moved: moved(frames::Moved::read(in)); break;
@@ -190,6 +190,18 @@ void Membership::hubUnheard(std::chrono::milliseconds limit) {
   });
 }
 
+void Membership::noticeStop() {
+  if (settings_.patient) return; // the others wait for this rank
+  const auto now = Clock::now();
+  if (mayBeExcluded(gap_.late(now), settings_.heartbeat)) awake_ = now;
+}
+
+void Membership::beat(const frames::Beat& news) {
+  heard_ = news.number;
+  // Beats that were sent before this process woke arrive at once.
+  if (awake_ && Clock::now() - *awake_ > settings_.heartbeat) awake_.reset();
+}
+
 void Membership::scheduleTick() {
   const auto period = std::min(beatPeriod(settings_.heartbeat), kReportPeriod);
   gap_.expect(Clock::now() + period);
@@ -200,7 +212,7 @@ void Membership::scheduleTick() {
 
 void Membership::tick() {
   const auto late = gap_.late(Clock::now());
-  gap_.fired(Clock::now(), settings_.heartbeat);
+  noticeStop();
   scheduleTick();
   if (!link_) return; // while it moves, another deadline applies
   const auto now = Clock::now();

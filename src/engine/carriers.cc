@@ -66,7 +66,7 @@ bool Carriers::arrive(const Run& run, const BoundStep& step, End& end, std::size
       arriving_.push_back({addressOf(run, step.output, s, tile),
                            step.segments[s].count * sizeOf(run.plan->shape.type)});
   }
-  end.sent = header->checksum; // the header is gone when all has arrived
+  end.sent_checksum = header->checksum; // the header is gone when all has arrived
   if (!end.receiver->receive(arriving_)) return false;
   end.arrival = End::Arrival::complete;
   return true;

@@ -11,8 +11,8 @@
 
 namespace rondo::engine {
 
-/// The operands of one pass over a segment. The pointers are in memory that combine() may change
-/// meanwhile.
+/// The operands of one pass over a segment. combine() may change the pointers while it runs, and
+/// restores them before it returns.
 struct Operands {
   const void** ins;
   std::size_t in_count;
@@ -20,7 +20,7 @@ struct Operands {
   std::size_t out_count;
 };
 
-/// Moves all pointers on by so many bytes.
+/// Adds `bytes`, which may be negative, to all pointers.
 void advance(const Operands& operands, std::ptrdiff_t bytes);
 
 /// Every output = the combination of the inputs. The raw input, if any, is scaled first.

@@ -45,9 +45,9 @@ struct End {
   base::AlignedBuffer staging;
   std::size_t next_staging = 0;
 
-  // Receiving, with Options::checksum: of the message of the step in progress.
-  std::uint32_t sent = 0;  ///< the checksum in its header; only from a carrier
-  std::uint32_t found = 0; ///< the checksum of what has arrived
+  // Receiving, with Options::checksum: checksums of the message of the step in progress.
+  std::uint32_t sent_checksum = 0; ///< in its header; only of carriers, since rings keep the header
+  std::uint32_t found_checksum = 0; ///< of the body that has arrived
 
   // State of the step in progress on a ring.
   std::optional<transport::Loan> offer; ///< sending: the body is lent instead of copied

@@ -22,11 +22,11 @@ std::string nameOf(const BoundPlan& plan, const BoundStep& step) {
 
 [[noreturn]] void failDamaged(const Run& run, const BoundStep& step, const End& end,
                               std::uint32_t sent) {
-  // The lenders do not have to wait for this rank.
+  // Returns the loans, so that the senders need not wait for this rank.
   for (const BoundOperand& input : step.inputs)
     if (input.wire && input.wire->mapped()) input.wire->ring->giveBack();
   char text[64];
-  std::snprintf(text, sizeof text, "its CRC32C is %08x instead of %08x", end.found, sent);
+  std::snprintf(text, sizeof text, "its CRC32C is %08x instead of %08x", end.found_checksum, sent);
   throw Error(ErrorCode::transport,
               nameOf(*run.plan, step) + ": a message of " + std::to_string(step.bytes) +
                   " bytes from rank " + std::to_string(end.peer) + " was damaged on its way (" +
@@ -50,8 +50,8 @@ void requireIntact(const Run& run, const BoundStep& step) {
   for (const BoundOperand& input : step.inputs) {
     if (!input.wire) continue;
     const End& end = *input.wire;
-    const std::uint32_t sent = end.mapped() ? end.ring->readable()->checksum : end.sent;
-    if (sent != end.found) failDamaged(run, step, end, sent);
+    const std::uint32_t sent = end.mapped() ? end.ring->readable()->checksum : end.sent_checksum;
+    if (sent != end.found_checksum) failDamaged(run, step, end, sent);
   }
 }
 

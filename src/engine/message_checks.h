@@ -1,8 +1,8 @@
 // Checks of arriving messages: they belong to the step that receives them, and with
 // Options::checksum they are intact.
 //
-// The sender computes the checksum of what it sends, the receiver of what it got, while the step
-// uses it. The step sends its result, and releases the messages, only if all of them are intact.
+// The receiving step computes the checksums while it uses the messages. Only if all are right does
+// it send its result and release the messages.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ inline void requireExpected(const Run& run, const BoundStep& step, const End& en
     failUnexpected(run, step, end, header);
 }
 
-/// Compares the checksums of the messages that the step has received: End::found with that of the
-/// sender. Throws Error(transport).
+/// Compares the checksums of the messages that the step has received: End::found_checksum with that
+/// of the sender. Throws Error(transport).
 void requireIntact(const Run& run, const BoundStep& step);
 
 } // namespace rondo::engine

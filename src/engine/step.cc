@@ -19,8 +19,8 @@ namespace {
 /// Messages of this size and above may be lent, or withdrawn.
 constexpr std::size_t kLarge = transport::SlotRing::kInlineBytes + 1;
 
-/// Bytes of each operand that are summed and combined at a time.
-constexpr std::size_t kSumBytes = std::size_t{4} << 10;
+/// Bytes of each operand that one pass combines and adds to the checksums.
+constexpr std::size_t kChecksumBytes = std::size_t{4} << 10;
 
 /// Whether the step's data needs no copy: its carriers send it from where it is, or a carrier has
 /// received it at its destination.
@@ -53,8 +53,8 @@ bool landsEarly(const BoundPlan& plan, const BoundStep& step) {
 
 /// Continues the checksum `before` over these bytes, and copies them to all outputs. `past_caches`:
 /// to the first one past the caches.
-std::uint32_t sumAndCopy(std::uint32_t before, const void* from, std::span<void* const> outs,
-                         std::size_t bytes, bool past_caches = false) {
+std::uint32_t copyWithChecksum(std::uint32_t before, const void* from, std::span<void* const> outs,
+                               std::size_t bytes, bool past_caches = false) {
   std::optional<std::uint32_t> sum;
   for (void* const out : outs) {
     if (out == from) continue;
@@ -167,7 +167,7 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   if (early) lend(run, step, tile, 0);
   std::uint32_t checksum = 0;
   if (checksum_) [[unlikely]] {
-    checksum = computeAndSum(run, step, tile);
+    checksum = computeWithChecksum(run, step, tile);
   } else if (!alreadyInPlace(run, step)) {
     compute(run, step, tile);
   }
@@ -217,7 +217,6 @@ void StepRunner::lend(const Run& run, const BoundStep& step, std::size_t tile,
       run.plan->loans.lend(*end, {run.signature, step.bytes, checksum}, lentBy(run, step, tile));
 }
 
-/// The operands of segment `s` of the step.
 [[gnu::always_inline]] inline Operands StepRunner::operandsOf(const Run& run, const BoundStep& step,
                                                               std::size_t tile, std::size_t s) {
   const std::size_t packed = step.segments[s].packed;
@@ -262,8 +261,9 @@ void StepRunner::compute(const Run& run, const BoundStep& step, std::size_t tile
       combineAll(run, step, operandsOf(run, step, tile, s), count);
 }
 
-/// compute() of a step that only moves data. Returns the checksum of the data.
-std::uint32_t StepRunner::moveAndSum(const Run& run, const BoundStep& step, std::size_t tile) {
+/// compute() for a step that only moves data. Returns the checksum of the data.
+std::uint32_t StepRunner::moveWithChecksum(const Run& run, const BoundStep& step,
+                                           std::size_t tile) {
   const std::size_t element = sizeOf(run.plan->shape.type);
   const bool past_caches = run.plan->past_caches && step.inputs[0].wire && step.has_output;
   std::uint32_t sum = 0;
@@ -276,63 +276,66 @@ std::uint32_t StepRunner::moveAndSum(const Run& run, const BoundStep& step, std:
       combineAll(run, step, operands, step.segments[s].count);
       continue;
     }
-    const std::size_t most = operands.out_count > 1 ? kSumBytes : bytes;
+    const std::size_t most = operands.out_count > 1 ? kChecksumBytes : bytes;
     for (std::size_t done = 0; done < bytes; done += most) {
       const std::size_t part = std::min(most, bytes - done);
-      sum =
-          sumAndCopy(sum, operands.ins[0], {operands.outs, operands.out_count}, part, past_caches);
+      sum = copyWithChecksum(sum, operands.ins[0], {operands.outs, operands.out_count}, part,
+                             past_caches);
       advance(operands, static_cast<std::ptrdiff_t>(part));
     }
   }
   return sum;
 }
 
-/// compute() of a step that computes. Sets the checksums of the messages that it uses, and returns
-/// that of the result. It works by parts that stay in the first-level cache, so that each byte
-/// comes from memory once. AllReduce of 1 MiB between 2 processes over shm, us: without checksums
-/// 175; with parts of 4 KiB 184, of 8 KiB 187, of 16 KiB 193.
-std::uint32_t StepRunner::combineAndSum(const Run& run, const BoundStep& step, std::size_t tile) {
+/// compute() for a step that combines. Sets the checksums of the messages that it uses, and returns
+/// that of the result. Without a crew it works in pieces of kChecksumBytes, which stay in the
+/// first-level cache. AllReduce of 1 MiB between 2 processes over shm, us: without checksums 175;
+/// with pieces of 4 KiB 184, of 8 KiB 187, of 16 KiB 193.
+std::uint32_t StepRunner::combineWithChecksum(const Run& run, const BoundStep& step,
+                                              std::size_t tile) {
   const std::size_t element = sizeOf(run.plan->shape.type);
   for (const BoundOperand& input : step.inputs)
-    if (input.wire) input.wire->found = 0;
+    if (input.wire) input.wire->found_checksum = 0;
   std::uint32_t sum = 0;
   for (std::size_t s = 0; s < step.segments.size(); ++s) {
     const std::size_t count = step.segments[s].count;
     if (count == 0) continue;
     const Operands operands = operandsOf(run, step, tile, s);
-    // Several threads share whole segments. One thread computes the first output and copies it to
-    // the others: while it waits for their memory, it sums.
-    const std::size_t most = combiner_ ? count : kSumBytes / element;
-    const std::size_t computed = combiner_ ? operands.out_count : 1;
+    // With a crew, each whole segment is combined into all outputs. Without one, small pieces are
+    // combined into the first output, which is then copied to the others with its checksum.
+    const std::size_t most = combiner_ ? count : kChecksumBytes / element;
+    const std::size_t computed =
+        combiner_ ? operands.out_count : std::min<std::size_t>(operands.out_count, 1);
     for (std::size_t done = 0; done < count; done += most) {
       const std::size_t part = std::min(most, count - done), bytes = part * element;
       combineAll(run, step, {operands.ins, operands.in_count, operands.outs, computed}, part);
-      // After combining, which reads all inputs at the same time, they are in the cache.
+      // Combining has just read all inputs, so they are in the cache.
       for (std::size_t i = 0; i < step.inputs.size(); ++i)
         if (End* const end = step.inputs[i].wire)
-          end->found = base::crc32c(end->found, operands.ins[i], bytes);
+          end->found_checksum = base::crc32c(end->found_checksum, operands.ins[i], bytes);
       if (!step.sends.empty())
-        sum = sumAndCopy(sum, operands.outs[0],
-                         {operands.outs + computed, operands.out_count - computed}, bytes);
+        sum = copyWithChecksum(sum, operands.outs[0],
+                               {operands.outs + computed, operands.out_count - computed}, bytes);
       advance(operands, static_cast<std::ptrdiff_t>(bytes));
     }
   }
   return sum;
 }
 
-/// compute() with checksums: compares those of the messages that the step uses, and returns that of
-/// the message that it sends. A message that the step only moves is summed once.
-std::uint32_t StepRunner::computeAndSum(const Run& run, const BoundStep& step, std::size_t tile) {
+/// compute() with checksums. Checks the messages that the step uses, and returns the checksum of
+/// the message that it sends. If the step only moves a message, one checksum serves for both.
+std::uint32_t StepRunner::computeWithChecksum(const Run& run, const BoundStep& step,
+                                              std::size_t tile) {
   std::uint32_t sum = 0;
   const bool receives = std::ranges::any_of(
       step.inputs, [](const BoundOperand& input) { return input.wire != nullptr; });
   if (!receives && step.sends.empty()) {
     compute(run, step, tile);
   } else if (step.inputs.size() == 1 && !(run.scaled() && step.raw_input >= 0)) {
-    sum = moveAndSum(run, step, tile);
-    if (End* const end = step.inputs[0].wire) end->found = sum;
+    sum = moveWithChecksum(run, step, tile);
+    if (End* const end = step.inputs[0].wire) end->found_checksum = sum;
   } else {
-    sum = combineAndSum(run, step, tile);
+    sum = combineWithChecksum(run, step, tile);
   }
   requireIntact(run, step);
   return sum;

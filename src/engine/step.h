@@ -55,9 +55,9 @@ class StepRunner {
   void combineAll(const Run& run, const BoundStep& step, const Operands& operands,
                   std::size_t count);
   void compute(const Run& run, const BoundStep& step, std::size_t tile);
-  std::uint32_t moveAndSum(const Run& run, const BoundStep& step, std::size_t tile);
-  std::uint32_t combineAndSum(const Run& run, const BoundStep& step, std::size_t tile);
-  std::uint32_t computeAndSum(const Run& run, const BoundStep& step, std::size_t tile);
+  std::uint32_t moveWithChecksum(const Run& run, const BoundStep& step, std::size_t tile);
+  std::uint32_t combineWithChecksum(const Run& run, const BoundStep& step, std::size_t tile);
+  std::uint32_t computeWithChecksum(const Run& run, const BoundStep& step, std::size_t tile);
 
   const bool oversubscribed_;
   const bool checksum_;

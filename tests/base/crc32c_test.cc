@@ -64,8 +64,8 @@ std::string wrong(const std::byte* data, std::size_t size, std::uint32_t expecte
 
 } // namespace
 
-// All lengths below 1300 bytes contain all paths: by fewer bytes than a register, by registers, by
-// turns of eight registers, and what remains after each.
+// Lengths below 1300 bytes cover the code for short data: less than a register, registers, groups
+// of eight registers, and what remains after each. The next test covers the code for long data.
 TEST_CASE("crc32c: all implementations give what the definition gives") {
   constexpr std::size_t kLengths = 1300;
   const std::vector<std::byte> bytes = randomBytes(kLengths + 64);

@@ -94,7 +94,7 @@ TEST_CASE("every frame's body reads back, and a truncated one is an error") {
   const auto address = net::SocketAddress::parse("127.0.0.1:80", "");
   checkForm("join with a standby", frames::Join{250, true, false, 3, address});
   checkForm("refused with a code", frames::Refused{"no", ErrorCode::unresponsive, 3});
-  checkForm("present", frames::Present{4, 1, {true, false, true}});
+  checkForm("present", frames::Present{4, 1, {true, false, true}, {false, false, true}});
   checkForm("standbys", frames::Standbys{false, true, {{2, address}, {5, address}}});
   checkForm("agree", frames::Agree{7});
   checkForm("agreed", frames::Agreed{{1, 2, {true, false}}, {}});

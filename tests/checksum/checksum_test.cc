@@ -192,8 +192,8 @@ TEST_CASE("checksum: a write to lent memory is found") {
   }
 }
 
-// Proves: a message that a step combines is compared, too, and all ranks fail.
-TEST_CASE("checksum: a bit of a message that is reduced is found") {
+// Proves: messages that a step combines are checked, too, and all ranks fail.
+TEST_CASE("checksum: a changed bit in a message of a reduction is found") {
   for (const std::ptrdiff_t offset : {0, 500, 999}) {
     auto ranks = Communicator::createAll(2, settings("tcp"));
     const Bytes sent = randomBytes(1000), other = randomBytes(sent.size());

@@ -144,7 +144,7 @@ def first_words(rank, size):
 
 
 def monitored(rank, size, absent, every, words):
-    """The text has the words of Gloo's, by which programs know the error."""
+    """The error contains Gloo's text, which programs match."""
     dist.barrier()
     if rank in absent:
         time.sleep(1)

@@ -67,11 +67,11 @@ Outcome run(int ranks, const std::string& arguments) {
   return outcome;
 }
 
-/// Runs the program until these ranks have copied from or to the memory of others: on a busy
-/// machine a rank may come late to all calls, and then it gets everything through slots. Requires
-/// right results on all ranks.
+/// Runs the program until `enough` accepts the outcome, 10 times at most: on a busy machine a rank
+/// may come late to all calls, and then it gets everything through slots. Requires right results on
+/// all ranks each time.
 Outcome right(int ranks, const std::string& arguments,
-              const std::function<bool(const Outcome&)>& copied = {}) {
+              const std::function<bool(const Outcome&)>& enough = {}) {
   constexpr int kAttempts = 10;
   Outcome outcome;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -83,7 +83,7 @@ Outcome right(int ranks, const std::string& arguments,
       INFO("rank " << rank);
       CHECK(end.wrong == "");
     }
-    if (!copied || copied(outcome)) break;
+    if (!enough || enough(outcome)) break;
   }
   return outcome;
 }
@@ -101,13 +101,13 @@ long copiesOf(const Outcome& outcome, int one, int other) {
 // every result is right.
 TEST_CASE("processes read each other's private memory, and every result is right", "[private]") {
   for (const int ranks : kWholeGrid ? std::vector<int>{2, 3, 4, 5, 8} : std::vector<int>{2, 3}) {
-    const auto eachCopied = [&](const Outcome& end) {
+    const auto eachCopied = [&](const Outcome& o) {
       for (int rank = 1; rank < ranks; ++rank)
-        if (copiesOf(end, 0, rank) == 0) return false;
+        if (copiesOf(o, 0, rank) == 0) return false;
       return true;
     };
-    const Outcome outcome = right(ranks, "-1 free", [&](const Outcome& end) {
-      return eachCopied(end) || end.refusals.size() == static_cast<std::size_t>(ranks);
+    const Outcome outcome = right(ranks, "-1 free", [&](const Outcome& o) {
+      return eachCopied(o) || o.refusals.size() == static_cast<std::size_t>(ranks);
     });
     if (outcome.refusals.size() == static_cast<std::size_t>(ranks)) {
       WARN("this system does not let processes read each other (ptrace_scope?)");
@@ -125,17 +125,16 @@ TEST_CASE("where the system refuses to read memory, slots are used, and the log 
           "[private]") {
   constexpr int kRanks = 3, kVictim = 1;
   for (const int error : {EPERM, ENOSYS}) {
-    const Outcome outcome =
-        right(kRanks, "1 read " + std::to_string(error), [](const Outcome& end) {
-          return !end.refusals.empty() && end.ends.at(0).reads > 0 && end.ends.at(2).reads > 0;
-        });
+    const Outcome outcome = right(kRanks, "1 read " + std::to_string(error), [](const Outcome& o) {
+      return !o.refusals.empty() && o.ends.at(0).reads > 0 && o.ends.at(2).reads > 0;
+    });
     CHECK(outcome.refusals == std::map<int, int>{{kVictim, 1}});
     CHECK(outcome.ends.at(kVictim).reads == 0);
     CHECK(outcome.ends.at(0).reads > 0);
     CHECK(outcome.ends.at(2).reads > 0);
   }
   const Outcome all = right(kRanks, "-1 read " + std::to_string(EPERM),
-                            [](const Outcome& end) { return end.refusals.size() == kRanks; });
+                            [](const Outcome& o) { return o.refusals.size() == kRanks; });
   CHECK(all.refusals == std::map<int, int>{{0, 1}, {1, 1}, {2, 1}});
   for (const auto& [rank, end] : all.ends) CHECK(end.reads == 0);
 }
@@ -143,7 +142,7 @@ TEST_CASE("where the system refuses to read memory, slots are used, and the log 
 // Proves: if only writing is forbidden, the receiver copies alone.
 TEST_CASE("a rank that may not write the memory of others does not share copies", "[private]") {
   const Outcome outcome = right(2, "0 write " + std::to_string(EPERM),
-                                [](const Outcome& end) { return end.ends.at(1).reads > 0; });
+                                [](const Outcome& o) { return o.ends.at(1).reads > 0; });
   CHECK(outcome.refusals.empty());
   CHECK(outcome.ends.at(0).writes == 0);
   CHECK(outcome.ends.at(1).reads > 0);
@@ -153,8 +152,8 @@ TEST_CASE("a rank that may not write the memory of others does not share copies"
 // process undumpable, because ptrace_scope 2, which has the same effect, is set for the whole
 // system.
 TEST_CASE("messages from a rank that no other may read go through slots", "[private]") {
-  const Outcome outcome = right(3, "1 undumpable", [](const Outcome& end) {
-    return end.refusals.size() == 2 && end.ends.at(1).reads > 0 && copiesOf(end, 0, 2) > 0;
+  const Outcome outcome = right(3, "1 undumpable", [](const Outcome& o) {
+    return o.refusals.size() == 2 && o.ends.at(1).reads > 0 && copiesOf(o, 0, 2) > 0;
   });
   if (!outcome.able) {
     WARN("skipped: the ranks cannot give up their privileges");
@@ -167,8 +166,8 @@ TEST_CASE("messages from a rank that no other may read go through slots", "[priv
 
 // Proves: a user namespace forbids reading in one direction only, and the other one still reads.
 TEST_CASE("a rank in another user namespace reads no other rank, but others read it", "[private]") {
-  const Outcome outcome = right(3, "1 namespace", [](const Outcome& end) {
-    return end.refusals.size() == 1 && end.ends.at(0).reads > 0;
+  const Outcome outcome = right(3, "1 namespace", [](const Outcome& o) {
+    return o.refusals.size() == 1 && o.ends.at(0).reads > 0;
   });
   if (!outcome.able) {
     WARN("skipped: no user namespace here");
@@ -184,7 +183,7 @@ TEST_CASE("a rank in another user namespace reads no other rank, but others read
 TEST_CASE("if reading is refused later, messages go through slots from then on", "[private]") {
   for (const int ranks : {2, 3}) {
     const Outcome outcome =
-        right(ranks, "1 later", [](const Outcome& end) { return !end.refusals.empty(); });
+        right(ranks, "1 later", [](const Outcome& o) { return !o.refusals.empty(); });
     INFO(ranks << " ranks\n" << outcome.log);
     CHECK(outcome.refusals == std::map<int, int>{{1, 1}});
   }

@@ -15,8 +15,8 @@ namespace {
 using nlohmann::json;
 
 /// Shell code: starts 4 ranks with a fault on rank 2, in the folder $F, and waits until they are
-/// ready. $JOB is the launcher, $PIDS are the ranks that a reader may look at. Rank 2 pauses before
-/// its fault: if it died at once, other ranks could fail before they are ready.
+/// ready. $JOB is the launcher, $PIDS are the ranks that a reader may look at. All ranks pause
+/// for 0.3 s first: if rank 2 died at once, others could fail before they are ready.
 std::string start(const std::string& folder, const std::string& fault,
                   const std::string& environment) {
   return "F=" + folder + "\nmkdir -p $F/dumps\ncd $F\nenv " + environment +

@@ -170,6 +170,7 @@ TEST_CASE("plan: all algorithms of a collective are compared, and the choice is 
 
 /// Checks a benchmark's output: rows, no wrong element, footers. Returns the number of rows.
 std::size_t expectGood(const Outcome& outcome) {
+  INFO(outcome.err);
   CHECK(outcome.status == 0);
   CHECK(outcome.err.empty());
   std::size_t rows = 0, verdicts = 0;

@@ -108,7 +108,7 @@ class Backend : public c10d::Backend {
   WorkPointer recv(Tensors& tensors, int from, int tag) override;
   WorkPointer recvAnysource(Tensors& tensors, int tag) override;
   WorkPointer barrier(const c10d::BarrierOptions& opts) override;
-  /// A barrier whose DistBackendError names all missing ranks, and has the words of Gloo's.
+  /// A barrier. Its DistBackendError begins with Gloo's text, and names all missing ranks.
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
  private:

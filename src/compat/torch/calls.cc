@@ -385,9 +385,9 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_r
   } catch (const c10::DistBackendError&) {
     const std::optional<Error> failure = member->communicator.failure();
     if (failed_before || !failure) throw;
-    const std::chrono::milliseconds named = // negative: the group's timeout
+    const std::chrono::milliseconds printed = // negative: the group's timeout
         opts.timeout < kNoTimeout ? options_->timeout : opts.timeout;
-    member->raise(name, inWordsOfGloo(*failure, getRank(), named, wait_all_ranks));
+    member->raise(name, withTextOfGloo(*failure, getRank(), printed, wait_all_ranks));
   }
 }
 

@@ -49,7 +49,8 @@ std::exception_ptr Teller::exception(const char* call, const Error& error) const
   }
 }
 
-Error inWordsOfGloo(const Error& error, int rank, std::chrono::milliseconds limit, bool all) {
+Error withTextOfGloo(const Error& error, int rank, std::chrono::milliseconds limit, bool all) {
+  if (error.code() != ErrorCode::timeout) return error;
   std::string words;
   if (rank > 0)
     words = "Rank " + std::to_string(rank) +
@@ -59,7 +60,7 @@ Error inWordsOfGloo(const Error& error, int rank, std::chrono::milliseconds limi
   else if (error.culprit() > 0)
     words = (all ? "Ranks " + missingRanks(error) : "Rank " + std::to_string(error.culprit())) +
             " failed to pass monitoredBarrier in " + std::to_string(limit.count()) + " ms";
-  else return error; // this rank came too late
+  else return error; // the culprit is rank 0, or not known
   return {error.code(), words + ": " + error.what(), error.culprit()};
 }
 

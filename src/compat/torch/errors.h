@@ -27,8 +27,9 @@ struct Teller {
   std::exception_ptr exception(const char* call, const Error& error) const;
 };
 
-/// Returns the error of a monitored barrier with, before its own text, the words that programs look
-/// for in the error of Gloo's. `all`: rank 0's words name all missing ranks, not only the first.
-Error inWordsOfGloo(const Error& error, int rank, std::chrono::milliseconds limit, bool all);
+/// Returns the error of a monitored barrier with Gloo's text before its own, because programs match
+/// that text. `limit`: the timeout to print; 0: none was given. `all`: rank 0 names all missing
+/// ranks, not only the first.
+Error withTextOfGloo(const Error& error, int rank, std::chrono::milliseconds limit, bool all);
 
 } // namespace rondo::compat

@@ -96,7 +96,8 @@ std::string callAll(rondo::Communicator& comm) {
             .root = static_cast<int>(count) % comm.size(),
             .in_place = in_place,
         };
-        // The ranks begin together: a sender revokes what a late receiver has not begun to read.
+        // The ranks begin together. Otherwise senders revoke loans that a late receiver has not
+        // begun to read.
         comm.barrier();
         if (std::string wrong = one.run(comm); !wrong.empty()) return wrong;
       }

@@ -7,8 +7,8 @@
 // leave (it closes the communicator), unsent (no rank sends the message for which rank 0 waits),
 // child (it forks a child that lives for a minute), straggler (all ranks compute and make
 // all-reduces, the odd one needs three times as long), none (all ranks make calls of all kinds
-// until they are killed). Prints "ready RANK PID" before that, and waits for PAUSE seconds, for
-// example 0.3; prints "error RANK CODE".
+// until they are killed). After the 100 all-reduces each rank prints "ready RANK PID" and waits for
+// PAUSE seconds (which may be a fraction). A rank that gets an error prints "error RANK CODE".
 #include <signal.h>
 #include <unistd.h>
 
