@@ -35,6 +35,12 @@ const std::string kUntilBlamed =
     "for TRY in $(seq 600); do\n"
     "  grep -q '\"culprits\":\\[[^]]*\"job\":\"'$NUMBER'\"' watched && break\n"
     "  sleep 0.1\ndone\n";
+/// Waits for eight more looks of the watch, for a minute.
+const std::string kMoreLooks =
+    "LOOKS=$(wc -l <watched)\n"
+    "for TRY in $(seq 600); do\n"
+    "  [ $(wc -l <watched) -ge $((LOOKS + 8)) ] && break\n"
+    "  sleep 0.1\ndone\n";
 const std::string kEnd =
     "kill -CONT $PIDS 2>/dev/null; kill -9 $PIDS $JOB 2>/dev/null\n"
     "kill $WATCH; wait\n";
@@ -121,8 +127,8 @@ TEST_CASE("watch: each fault is blamed on its rank, with its call, and no other 
 TEST_CASE("watch: another watch that comes and ends is no rank of the job", "[command]") {
   const TemporaryFolder folder;
   shell(start(folder.file("job"), "none", "RONDO_HEARTBEAT=30") +
-        "timeout -s KILL 4 $RONDO watch --interval 0.2 --json $PIDS >other\nsleep 2\n" + kEnd);
-  CHECK(linesOf(readFile(folder.file("job") + "/other")).size() > 4);
+        "timeout -s KILL 4 $RONDO watch --interval 0.2 --json $PIDS >other\n" + kMoreLooks + kEnd);
+  CHECK(!linesOf(readFile(folder.file("job") + "/other")).empty());
   const auto objects = objectsOf(folder.file("job"));
   REQUIRE(objects.size() > 4);
   for (const json& object : objects) {
@@ -134,7 +140,7 @@ TEST_CASE("watch: another watch that comes and ends is no rank of the job", "[co
 
 TEST_CASE("watch: ranks without a fault are not blamed, and their calls are counted", "[command]") {
   const TemporaryFolder folder;
-  shell(start(folder.file("job"), "none", "RONDO_HEARTBEAT=30") + "sleep 8\n" + kEnd);
+  shell(start(folder.file("job"), "none", "RONDO_HEARTBEAT=30") + kMoreLooks + kMoreLooks + kEnd);
   const auto objects = objectsOf(folder.file("job"));
   REQUIRE(objects.size() > 4);
   for (const json& object : objects) {
