@@ -43,7 +43,8 @@ std::vector<std::byte> randomBytes(std::size_t size) {
   return bytes;
 }
 
-/// What is wrong with the sums and copies of these bytes, or empty.
+/// Checks all implementations with these bytes, whose CRC32C is `expected`. Returns the first fault
+/// that it finds, or "".
 std::string wrong(const std::byte* data, std::size_t size, std::uint32_t expected,
                   std::size_t offset) {
   if (crc32c(0, data, size) != expected) return "crc32c";
