@@ -398,7 +398,8 @@ void Roster::write(base::Writer& out) const {
   out.u32(first);
   out.u32(static_cast<std::uint32_t>(ranks.size()));
   for (const std::int32_t rank : ranks) out.i32(rank);
-  out.u8(young ? 1 : 0);
+  out.u8(static_cast<std::uint8_t>(opening));
+  out.u8(agreed ? 1 : 0);
 }
 Roster Roster::read(base::Reader& in) {
   Roster roster;
@@ -408,12 +409,15 @@ Roster Roster::read(base::Reader& in) {
   const std::uint32_t count = in.u32();
   if (count > in.left() / 4) in.fail("announces more ranks than it has bytes for");
   for (std::uint32_t i = 0; i < count; ++i) roster.ranks.push_back(in.i32());
-  roster.young = readFlag(in);
+  const std::uint8_t opening = in.u8();
+  if (opening > static_cast<std::uint8_t>(Opening::started)) in.fail("has an unknown state");
+  roster.opening = static_cast<Opening>(opening);
+  roster.agreed = readFlag(in);
   return roster;
 }
 std::vector<Roster> Roster::parts(std::uint64_t communicator, const std::vector<int>& ranks,
-                                  bool young) {
-  constexpr std::size_t kMost = (kBodyBytes - 8 - 4 - 4 - 4 - 1) / 4;
+                                  Opening opening, bool agreed) {
+  constexpr std::size_t kMost = (kBodyBytes - 8 - 4 - 4 - 4 - 1 - 1) / 4;
   std::vector<Roster> parts;
   for (std::size_t at = 0; at < ranks.size(); at += kMost) {
     const auto begin = ranks.begin() + static_cast<std::ptrdiff_t>(at);
@@ -422,7 +426,8 @@ std::vector<Roster> Roster::parts(std::uint64_t communicator, const std::vector<
                      static_cast<std::uint32_t>(ranks.size()),
                      static_cast<std::uint32_t>(at),
                      {begin, begin + static_cast<std::ptrdiff_t>(count)},
-                     young});
+                     opening,
+                     agreed});
   }
   return parts;
 }

@@ -251,17 +251,25 @@ struct Seat {
   static Seat read(base::Reader& in);
 };
 
+/// How far a rank is with opening a communicator that shrink() makes.
+enum class Opening : std::uint8_t {
+  over,    ///< all its ranks have opened it; the same for all other communicators
+  young,   ///< no exchange has ended, so other ranks may not have made it yet
+  started, ///< an exchange has ended, but not the last one
+};
+
 struct Roster {
   std::uint64_t communicator = 0;
   std::uint32_t size = 0, first = 0;
   std::vector<std::int32_t> ranks; ///< ranks of the job, from the communicator's rank `first` on
-  bool young = false; ///< made by shrink(); not all of its ranks are known to have made it
+  Opening opening = Opening::over;
+  bool agreed = false; ///< the hub made it, for shrink() without a list
 
   void write(base::Writer& out) const;
   static Roster read(base::Reader& in);
   /// Cut so that each part fits in a frame.
   static std::vector<Roster> parts(std::uint64_t communicator, const std::vector<int>& ranks,
-                                   bool young);
+                                   Opening opening, bool agreed);
 };
 
 } // namespace rondo::bootstrap::frames

@@ -255,7 +255,10 @@ std::shared_ptr<Group> Hub::Impl::groupOf(World& world, const Member& member, st
 
 void Hub::Impl::gather(World& world, Member& member, frames::Gather contribution) {
   const auto group = groupOf(world, member, contribution.communicator);
-  if (!group || group->ledger.failure()) return;
+  if (!group) return;
+  if (const auto opens = group->opening.find(member.rank); opens != group->opening.end())
+    opens->second = contribution.index;
+  if (group->ledger.failure()) return;
   if (contribution.split) decodeSplit(contribution.blob); // an error ends the sender's link only
   Ledger& ledger = group->ledger;
   const int rank = group->rank_of[member.rank];

@@ -257,8 +257,15 @@ void Hub::Impl::failGroup(World& world, Group& group, const Failure& failure) {
   dropTimers(group);
   base::log(LogLevel::info, "a communicator of ", group.members.size(),
             " ranks failed: ", group.ledger.failure()->text);
-  toAll(world, group, Type::failed, frames::Failed{group.id, *group.ledger.failure()});
+  for (const int rank : group.members)
+    if (const auto member = world.members.find(rank); member != world.members.end())
+      tellFailure(group, *member->second);
   answerLeaving(world, group);
+}
+
+void Hub::Impl::tellFailure(const Group& group, const Member& member) {
+  if (!member.reachable() || group.opening.contains(member.rank)) return; // endOpening() tells it
+  member.link->send(Type::failed, frames::Failed{group.id, *group.ledger.failure()});
 }
 
 void Hub::Impl::dropTimers(Group& group) {

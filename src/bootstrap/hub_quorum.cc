@@ -115,6 +115,8 @@ void Hub::Impl::resume(World& world) {
     ++generation_;
     base::log(LogLevel::info, "this process hosts the control plane, after its host died");
     tellPresence(world);
+    const auto opening = world.groups;
+    for (const auto& [id, group] : opening) endOpening(world, *group);
   }
   const auto groups = world.groups;
   for (const auto& [id, group] : groups)

@@ -74,6 +74,12 @@ struct Group {
   bool young = false;       ///< made by shrink(); no exchange of its ranks has completed
   std::set<int> described;  ///< ranks of the job that told a new hub of it
 
+  // Until a hub that took over from a dead one has the majority.
+  /// Ranks of the job that had started to open the group, and the exchanges for which they wait.
+  std::map<int, std::optional<std::uint64_t>> opening;
+  bool opened = false; ///< some rank has finished opening it
+  bool agreed = false; ///< as in frames::Roster
+
   /// One rank reports that it lost another. The accusation is decided when news of that rank's
   /// death would have arrived. A rank that is said to be silent is asked for an answer.
   struct Accusation {

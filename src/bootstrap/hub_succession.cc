@@ -7,6 +7,7 @@
 // old hub itself passes on only the list of ranks that are still there. A rank that does not
 // connect to the new hub in time counts as dead, so a death during the move is known after three
 // seconds at the latest.
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -187,12 +188,44 @@ void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part)
   const bool first = !group;
   if (first) group = std::make_shared<Group>(part.communicator, ranks);
   else if (group->members != ranks) violation("it described a communicator with other ranks");
-  group->young = part.young && (first || group->young);
+  group->young = part.opening == frames::Opening::young && (first || group->young);
   group->described.insert(member.rank);
+  if (claims_) {
+    group->opened = group->opened || part.opening == frames::Opening::over;
+    group->agreed = part.agreed;
+    if (part.opening == frames::Opening::started) group->opening.try_emplace(member.rank);
+  }
   leaveSilently(world, *group);
   // The communicator may have failed before this rank connected.
-  if (const auto& failure = group->ledger.failure())
-    member.link->send(Type::failed, frames::Failed{group->id, *failure});
+  if (group->ledger.failure()) tellFailure(*group, member);
+}
+
+void Hub::Impl::endOpening(World& world, Group& group) {
+  // A rank to which the dead hub has not sent the agreement can no longer make the communicator.
+  const bool incomplete =
+      group.agreed && std::any_of(group.members.begin(), group.members.end(), [&](int rank) {
+        const auto member = world.members.find(rank);
+        return member != world.members.end() && member->second->reachable() &&
+               !group.described.contains(rank);
+      });
+  for (const auto& [rank, index] : std::exchange(group.opening, {})) {
+    const auto member = world.members.find(rank);
+    if (member == world.members.end() || !member->second->reachable()) continue;
+    if (group.opened && index) {
+      // All ranks have contributed to the last exchange, which has no data.
+      group.ledger.forgetRound(*index);
+      const Blobs empty(group.members.size());
+      for (const auto& part : frames::Gathered::parts(group.id, *index, empty))
+        member->second->link->send(Type::gathered, part);
+    }
+    if (group.ledger.failure()) tellFailure(group, *member->second);
+  }
+  if (!group.opened && incomplete)
+    failGroup(world, group,
+              {ErrorCode::peer_dead,
+               "the process that hosted the control plane died while the ranks opened this "
+               "communicator",
+               -1});
 }
 
 /// A rank has left this communicator if it is gone, or has described all its communicators without

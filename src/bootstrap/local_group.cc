@@ -77,6 +77,8 @@ class LocalSession final : public Session {
     return communicator_->shrink(rank_, index, stay, bind_);
   }
 
+  void opened(std::chrono::milliseconds limit) override { allGather({}, limit); }
+
   std::unique_ptr<Session> survivors(std::chrono::milliseconds limit) override {
     return communicator_->survivors(rank_, limit, bind_);
   }

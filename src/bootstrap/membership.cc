@@ -48,7 +48,9 @@ class RemoteSession final : public Session {
                       std::to_string(kBlobBytes) + " are allowed");
     const Failure late{ErrorCode::timeout,
                        "exchange of set-up data timed out after " + base::text(limit), -1};
-    return membership_->exchange(*communicator_, false, {blob.begin(), blob.end()}, limit, late)
+    return membership_
+        ->exchange(*communicator_, Membership::Purpose::data, {blob.begin(), blob.end()}, limit,
+                   late)
         ->blobs;
   }
   std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) override {
@@ -59,6 +61,10 @@ class RemoteSession final : public Session {
 
   std::unique_ptr<Session> shrink(const std::vector<bool>& stay) override {
     return std::make_unique<RemoteSession>(membership_, membership_->shrink(*communicator_, stay));
+  }
+
+  void opened(std::chrono::milliseconds limit) override {
+    membership_->opened(*communicator_, limit);
   }
 
   std::unique_ptr<Session> survivors(std::chrono::milliseconds limit) override {
@@ -201,14 +207,15 @@ void Membership::post(Type type, Body body) {
 }
 
 std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& communicator,
-                                                           bool split, std::vector<std::byte> blob,
+                                                           Purpose purpose,
+                                                           std::vector<std::byte> blob,
                                                            std::chrono::milliseconds limit,
                                                            const Failure& late) {
   const std::uint64_t index = communicator.exchanges.fetch_add(1);
   std::unique_lock lock(mutex_);
   if (communicator.failure) throw communicator.failure->error();
   auto exchange = std::make_shared<Exchange>();
-  exchange->split = split;
+  exchange->purpose = purpose;
   exchange->blobs.resize(communicator.members.size());
   exchange->blob = std::move(blob);
   communicator.open[index] = exchange;
@@ -242,12 +249,13 @@ void Membership::sendExchange(std::uint64_t id, std::uint64_t index) {
   if (found == communicator->second->open.end()) return;
   Exchange& exchange = *found->second;
   if (exchange.done || exchange.abandoned || std::exchange(exchange.sent, true)) return;
-  link_->send(Type::gather, frames::Gather{id, index, exchange.split, exchange.blob});
+  const bool split = exchange.purpose == Purpose::split;
+  link_->send(Type::gather, frames::Gather{id, index, split, exchange.blob});
 }
 
 std::unique_ptr<Session> Membership::split(RemoteCommunicator& communicator, int color, int key,
                                            std::chrono::milliseconds limit, const Failure& late) {
-  const auto done = exchange(communicator, true, encodeSplit(color, key), limit, late);
+  const auto done = exchange(communicator, Purpose::split, encodeSplit(color, key), limit, late);
   if (!done->child) return nullptr;
   return std::make_unique<RemoteSession>(shared_from_this(), done->child);
 }

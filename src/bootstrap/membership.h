@@ -59,9 +59,14 @@ class Membership : public std::enable_shared_from_this<Membership> {
   friend class RemoteSession;
   friend struct RemoteCommunicator;
 
+  enum class Purpose {
+    data,
+    split,
+    opened, ///< the last exchange of opening a communicator that shrink() made; without data
+  };
   /// An exchange that this rank has contributed to.
   struct Exchange {
-    bool split = false;
+    Purpose purpose = Purpose::data;
     std::vector<std::byte> blob; ///< contributed by this rank
     Blobs blobs;
     std::size_t have = 0;
@@ -77,11 +82,12 @@ class Membership : public std::enable_shared_from_this<Membership> {
   void openLink(base::UniqueFd fd, const net::Key& key);
 
   // For sessions.
-  std::shared_ptr<Exchange> exchange(RemoteCommunicator& communicator, bool split,
+  std::shared_ptr<Exchange> exchange(RemoteCommunicator& communicator, Purpose purpose,
                                      std::vector<std::byte> blob, std::chrono::milliseconds limit,
                                      const Failure& late);
   std::unique_ptr<Session> split(RemoteCommunicator& communicator, int color, int key,
                                  std::chrono::milliseconds limit, const Failure& late);
+  void opened(RemoteCommunicator& communicator, std::chrono::milliseconds limit);
   std::shared_ptr<RemoteCommunicator> shrink(RemoteCommunicator& communicator,
                                              const std::vector<bool>& stay);
   std::shared_ptr<RemoteCommunicator> agree(RemoteCommunicator& communicator,

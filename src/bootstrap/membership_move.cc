@@ -91,7 +91,8 @@ void Membership::tellAll() {
   for (const auto& [id, communicator] : communicators_) {
     // If a rank does not report a communicator, the new hub assumes that the rank has left it.
     if (communicator->leaving || communicator->excluded) continue;
-    for (const auto& part : frames::Roster::parts(id, communicator->members, communicator->young))
+    for (const auto& part : frames::Roster::parts(id, communicator->members, communicator->opening,
+                                                  communicator->by_agreement))
       link_->send(Type::roster, part);
     communicator->reported = {};
     communicator->asked = communicator->asking;
@@ -100,13 +101,14 @@ void Membership::tellAll() {
       link_->send(Type::fail, frames::Fail{id, *communicator->failure, {}, {}});
       continue;
     }
+    if (communicator->proposed) link_->send(Type::fail, *communicator->proposed);
     for (const auto& [index, exchange] : communicator->open) {
       exchange->sent = !exchange->done && !exchange->abandoned;
+      const bool split = exchange->purpose == Purpose::split;
       if (exchange->sent)
-        link_->send(Type::gather, frames::Gather{id, index, exchange->split, exchange->blob});
+        link_->send(Type::gather, frames::Gather{id, index, split, exchange->blob});
     }
     if (communicator->stall) link_->send(Type::stalled, frames::Stalled{id, *communicator->stall});
-    if (communicator->proposed) link_->send(Type::fail, *communicator->proposed);
   }
   link_->send(Type::settled);
   if (search_) return; // that rank does not host the hub yet

@@ -13,6 +13,7 @@
 namespace rondo::bootstrap {
 
 using base::Clock;
+using frames::Opening;
 using frames::Type;
 
 namespace {
@@ -84,7 +85,7 @@ void Membership::gathered(frames::Gathered part) {
       throw Error(ErrorCode::transport, "parts of an exchange arrived out of order");
     for (auto& blob : part.blobs) exchange.blobs[exchange.have++] = std::move(blob);
     if (exchange.have < exchange.blobs.size()) return;
-    if (exchange.split) {
+    if (exchange.purpose == Purpose::split) {
       exchange.child = makeChild(communicator, part.index, exchange.blobs);
       // The caller of split() has given up.
       if (exchange.child && exchange.abandoned) {
@@ -93,7 +94,9 @@ void Membership::gathered(frames::Gathered part) {
       }
     }
     exchange.done = true;
-    communicator.young = false; // all ranks have it
+    if (communicator.opening == Opening::young) communicator.opening = Opening::started;
+    if (exchange.purpose == Purpose::opened && !exchange.abandoned)
+      communicator.opening = Opening::over;
     if (exchange.abandoned) communicator.open.erase(open);
     changed_->notify_all();
   }
@@ -156,9 +159,14 @@ void Membership::failAll(const std::function<Failure(const RemoteCommunicator&, 
     const auto& members = communicator->members;
     const auto host = std::find(members.begin(), members.end(), host_);
     const int culprit = host == members.end() ? -1 : static_cast<int>(host - members.begin());
+    const auto opening = communicator->opening;
     // One that was made without the host waits for the next hub.
-    if (communicator->young && culprit < 0) continue;
-    setFailure(*communicator, verdict(*communicator, culprit));
+    if (opening == Opening::young && culprit < 0) continue;
+    const Failure failure = verdict(*communicator, culprit);
+    // Another rank may have finished opening it. The next hub learns that, and then decides.
+    if (opening == Opening::started)
+      communicator->proposed = frames::Fail{communicator->id, failure, {}, {}};
+    else setFailure(*communicator, failure);
   }
   changed_->notify_all();
 }

@@ -31,9 +31,10 @@ struct RemoteCommunicator {
   std::optional<Stall> stall;                        ///< the last one reported to the hub
   std::optional<frames::Fail> proposed;              ///< reported, but not yet decided by the hub
   std::map<std::vector<bool>, std::uint64_t> shrunk; ///< number of shrinks, by staying ranks
-  bool young = false;  ///< made by shrink(); no exchange of its ranks has completed
-  bool asking = false; ///< waits for the answer to an agree frame
-  bool asked = false;  ///< that frame was sent to the present hub
+  frames::Opening opening = frames::Opening::over;
+  bool by_agreement = false; ///< as frames::Roster::agreed
+  bool asking = false;       ///< waits for the answer to an agree frame
+  bool asked = false;        ///< that frame was sent to the present hub
   std::optional<frames::Agreed> agreed;
   bool excluded = false; ///< the other ranks agreed on a communicator without this one
   bool leaving = false;

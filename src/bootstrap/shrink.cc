@@ -37,7 +37,7 @@ std::shared_ptr<RemoteCommunicator> Membership::shrink(RemoteCommunicator& commu
     child = std::make_shared<RemoteCommunicator>(shrunkId(communicator.id, index, stay),
                                                  static_cast<int>(own),
                                                  staying(communicator.members, stay));
-    child->young = true;
+    child->opening = frames::Opening::young;
     communicators_[child->id] = child;
   }
   loop_->post([weak = weak_from_this(), wish = frames::Shrink{communicator.id, child->id, stay}] {
@@ -45,6 +45,11 @@ std::shared_ptr<RemoteCommunicator> Membership::shrink(RemoteCommunicator& commu
     if (self && self->link_) self->link_->send(frames::Type::shrink, wish);
   });
   return child;
+}
+
+void Membership::opened(RemoteCommunicator& communicator, std::chrono::milliseconds limit) {
+  const Failure late{ErrorCode::timeout, "shrink() timed out after " + base::text(limit), -1};
+  exchange(communicator, Purpose::opened, {}, limit, late);
 }
 
 std::shared_ptr<RemoteCommunicator> Membership::agree(RemoteCommunicator& communicator,
@@ -96,7 +101,8 @@ void Membership::agreed(const frames::Agreed& answer) {
     const auto own = std::count(stay.begin(), stay.begin() + parent.rank, true);
     const auto child = std::make_shared<RemoteCommunicator>(
         answer.made.child, static_cast<int>(own), staying(parent.members, stay));
-    child->young = true;
+    child->opening = frames::Opening::young;
+    child->by_agreement = true;
     communicators_[child->id] = child;
   }
   parent.agreed = answer;

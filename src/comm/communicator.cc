@@ -96,12 +96,12 @@ std::future<std::vector<std::vector<std::byte>>> Communicator::exchangeAsync(
 }
 
 Communicator Communicator::shrink(std::span<const int> excluded) {
-  return Communicator(impl_->openChild(impl_->shrink(excluded)));
+  return Communicator(impl_->openChild(impl_->shrink(excluded), true));
 }
 
 std::future<Communicator> Communicator::shrinkAsync(std::span<const int> excluded) {
   return onThread([impl = impl_, session = impl_->shrink(excluded)]() mutable {
-    return Communicator(impl->openChild(std::move(session)));
+    return Communicator(impl->openChild(std::move(session), true));
   });
 }
 

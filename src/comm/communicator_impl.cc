@@ -311,7 +311,7 @@ void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> gro
 }
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
-    std::unique_ptr<bootstrap::Session> session) {
+    std::unique_ptr<bootstrap::Session> session, bool shrunk) {
   if (!session) return nullptr;
   Options options;
   {
@@ -320,7 +320,9 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
   }
   const std::vector<int> members = session->members();
   try {
-    return open(std::move(session), options, trace_);
+    auto child = open(std::move(session), options, trace_);
+    if (shrunk) child->session_->opened(options.init_timeout);
+    return child;
   } catch (const Error& error) {
     // The caller has only the numbers of this communicator.
     const auto culprit = static_cast<std::size_t>(error.culprit());
@@ -359,8 +361,8 @@ auto CommunicatorImpl::inTurn(std::uint64_t turn, const Body& body) {
 }
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key, std::uint64_t turn) {
-  return inTurn(turn,
-                [&] { return openChild(session_->split(color, key, options_.init_timeout)); });
+  return inTurn(
+      turn, [&] { return openChild(session_->split(color, key, options_.init_timeout), false); });
 }
 
 std::vector<std::vector<std::byte>> CommunicatorImpl::exchange(std::span<const std::byte> own,
@@ -408,9 +410,9 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::shrink() {
     auto session = session_->survivors(std::max(
         std::chrono::ceil<std::chrono::milliseconds>(limit.left()), std::chrono::milliseconds(1)));
     try {
-      return openChild(std::move(session));
+      return openChild(std::move(session), true);
     } catch (const Error& error) {
-      // A rank died after the ranks had agreed: all of them get here, and agree again.
+      // A rank died before all ranks had the communicator: all get here, and agree again.
       const bool died = error.code() == ErrorCode::peer_dead ||
                         error.code() == ErrorCode::unresponsive ||
                         error.code() == ErrorCode::transport;

@@ -97,7 +97,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::shared_ptr<CommunicatorImpl> shrink();
   std::shared_ptr<CommunicatorImpl> grow(int newcomers, const std::optional<UniqueId>& id,
                                          std::uint64_t turn);
-  std::shared_ptr<CommunicatorImpl> openChild(std::unique_ptr<bootstrap::Session> session);
+  /// Collective. `shrunk`: ranks may have died; all ranks that live return, or all of them throw.
+  std::shared_ptr<CommunicatorImpl> openChild(std::unique_ptr<bootstrap::Session> session,
+                                              bool shrunk);
   void abort(const std::string& reason);
   void setTimeout(std::chrono::milliseconds timeout);
   std::optional<Error> failure() const;

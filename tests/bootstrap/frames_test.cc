@@ -89,7 +89,7 @@ TEST_CASE("every frame's body reads back, and a truncated one is an error") {
   checkForm("not succeeded", frames::Succeeded{});
   checkForm("moved", frames::Moved{3, net::SocketAddress::parse("[::1]:80", "")});
   checkForm("roster", frames::Roster{1, 3, 1, {4, 2}});
-  checkForm("young roster", frames::Roster{1, 3, 1, {4, 2}, true});
+  checkForm("young roster", frames::Roster{1, 3, 1, {4, 2}, frames::Opening::young, true});
   checkForm("shrink", frames::Shrink{1, 2, {true, false, true}});
   const auto address = net::SocketAddress::parse("127.0.0.1:80", "");
   checkForm("join with a standby", frames::Join{250, true, false, 3, address});
@@ -164,7 +164,7 @@ TEST_CASE("the ranks of communicators are sent in parts that fit a frame") {
     std::vector<int> ranks(static_cast<std::size_t>(size));
     for (int rank = 0; rank < size; ++rank) ranks[static_cast<std::size_t>(rank)] = size - rank;
     std::vector<int> back;
-    for (const auto& part : frames::Roster::parts(1, ranks, true)) {
+    for (const auto& part : frames::Roster::parts(1, ranks, frames::Opening::started, true)) {
       CHECK(written(part).size() <= frames::kBodyBytes);
       CHECK(part.size == ranks.size());
       CHECK(part.first == back.size());

@@ -215,6 +215,32 @@ TEST_CASE("the next host is killed while the others shrink") {
     }
 }
 
+// Proves: wherever the host dies while it makes the others' communicator, they all get the same. If
+// only some of them have heard that it is complete, the next host tells the others.
+TEST_CASE("the next host is killed before any message that it sends while the others shrink") {
+  constexpr int kRanks = 5, kMost = 100;
+  int frames = 1;
+  for (bool dies = true; dies && frames < kMost; frames += kWholeGrid ? 1 : 3) {
+    Job job(Job::withoutLauncher(kRanks, environment("shm"),
+                                 "recovering agree " + std::to_string(frames)),
+            kRanks);
+    INFO("rank 1 dies before frame " << frames);
+    REQUIRE(job.ready());
+    REQUIRE(::kill(job.pids[0], SIGKILL) == 0);
+    const auto all = [&](unsigned long ranks) {
+      for (int rank = 0; rank < kRanks; ++rank)
+        if ((ranks >> rank & 1) != 0 && job.recoveries[rank].ranks != ranks) return false;
+      return true;
+    };
+    const bool recovered = job.until([&] { return all(0b11100) || all(0b11110); });
+    INFO(job.refusals());
+    REQUIRE(recovered);
+    dies = !all(0b11110);
+  }
+  CHECK(frames > 20); // the agreement, and several exchanges with four ranks
+  CHECK(frames < kMost);
+}
+
 // Proves: the ranks recover also if no rank's process hosts the control plane.
 TEST_CASE("the launcher hosts the control plane, and any rank is killed") {
   for (const char* transport : {"shm", "tcp"})

@@ -3,14 +3,20 @@
 //
 // Argument: "agree" (shrink()), "exclude" (shrink() without the culprit), "late" (the same, a
 // second after the failure) or "abandon" (shrink() half a second after rank 0 has aborted, closed
-// its communicator and ended). Prints "ready RANK PID" after some calls; "error RANK NANOSECONDS
-// CALLED CODE CULPRIT TEXT" at each failure; "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" after
-// the first correct AllReduce of the new communicator; "refused RANK CODE CULPRIT TEXT" if shrink()
-// fails, which ends the program. RANK is that of the job, RANKS has a bit for each rank of the job
-// that took part, and times are in nanoseconds.
+// its communicator and ended). A second argument K: once rank 1 hosts the control plane and sends
+// the list of the ranks that go on, it kills itself instead of sending the K-th frame. Prints
+// "ready RANK PID" after some calls; "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" at each
+// failure; "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" after the first correct AllReduce of
+// the new communicator; "refused RANK CODE CULPRIT TEXT" if shrink() fails, which ends the program.
+// RANK is that of the job, RANKS has a bit for each rank of the job that took part, and times are
+// in nanoseconds.
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -19,8 +25,27 @@
 #include <thread>
 #include <utility>
 
+#include "bootstrap/frames.h"
 #include "faults/programs/say.h"
 #include "rondo/communicator.h"
+
+namespace {
+
+long last_sends = -1;             ///< K
+std::atomic<long> sends_left{-1}; ///< negative: any number
+
+} // namespace
+
+extern "C" ssize_t send(int fd, const void* data, std::size_t bytes, int flags) {
+  static auto* const real = reinterpret_cast<decltype(&::send)>(::dlsym(RTLD_NEXT, "send"));
+  constexpr std::size_t kType = 4 + 1; // after the length and the version
+  const auto agreed = static_cast<unsigned char>(rondo::bootstrap::frames::Type::agreed);
+  if (last_sends >= 0 && sends_left < 0 && bytes > kType &&
+      static_cast<const unsigned char*>(data)[kType] == agreed)
+    sends_left = last_sends;
+  if (sends_left.load() >= 0 && sends_left.fetch_sub(1) <= 1) ::kill(::getpid(), SIGKILL);
+  return real(fd, data, bytes, flags);
+}
 
 namespace {
 
@@ -52,6 +77,7 @@ int main(int argc, char** argv) {
   auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
   const int rank = comm.rank();
   const std::string who = std::to_string(rank);
+  if (rank == 1 && argc > 2) last_sends = std::atol(argv[2]);
   for (;;) {
     long long called = 0;
     int culprit = -1;
