@@ -1,15 +1,14 @@
 /* Who hosts the control plane after its host died or was cut off, and which part of a job whose
  * network is cut in two goes on: src/bootstrap/README.md, "When the hub dies", as a model.
  *
- * `succession_test.py` explores every run of it: ranks that crash at any point, a network that is
+ * `spin_test.py` explores every run of it: ranks that crash at any point, a network that is
  * cut in two halves at any point and mends, and messages that are lost with their connections.
  *
  * A hub counts the ranks that answer it. `gone` are the ranks of which it is certain that they have
  * ended, because their listener refuses connections. One thing is taken from time: a hub stops to
  * count a silent rank after three heartbeats, and a rank gives up a silent hub after four.
  *
- * Left out: an agreement of which only some ranks hear before their hub dies. That may leave two
- * communicators of one job, as the page says.
+ * Left out: an exchange of which only some ranks get the result before their hub dies (opening.pml).
  *
  * Options: N, the ranks (2 to 4). GOES_ON: the property is not that two parts never both go on, but
  * that one does; then a cut network does not mend, and a new hub decides only when the ranks that it

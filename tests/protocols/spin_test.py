@@ -1,4 +1,4 @@
-"""Explores succession.pml with spin: the rules hold, and each broken variant of them is found.
+"""Explores the models with spin: the rules hold, and each broken variant of them is found.
 
 Without spin and a C compiler it is skipped (status 77).
 """
@@ -9,20 +9,26 @@ import subprocess
 import sys
 import tempfile
 
-MODEL = pathlib.Path(__file__).resolve().parent / "succession.pml"
+MODELS = pathlib.Path(__file__).resolve().parent
 
-# The ranks, the options of the model, and whether the property must hold.
+# The model, the ranks, the options of the model, and whether the property must hold.
 CASES = [
-    (2, [], True),
-    (3, [], True),
-    (4, [], True),
-    (2, ["GOES_ON"], True),
-    (3, ["GOES_ON"], True),
-    (4, ["GOES_ON"], True),
-    (3, ["NO_MAJORITY"], False),
-    (3, ["NO_QUESTION"], False),
-    (3, ["HASTE"], False),
-    (3, ["GOES_ON", "HASTY_HUB"], False),
+    ("succession.pml", 2, [], True),
+    ("succession.pml", 3, [], True),
+    ("succession.pml", 4, [], True),
+    ("succession.pml", 2, ["GOES_ON"], True),
+    ("succession.pml", 3, ["GOES_ON"], True),
+    ("succession.pml", 4, ["GOES_ON"], True),
+    ("succession.pml", 3, ["NO_MAJORITY"], False),
+    ("succession.pml", 3, ["NO_QUESTION"], False),
+    ("succession.pml", 3, ["HASTE"], False),
+    ("succession.pml", 3, ["GOES_ON", "HASTY_HUB"], False),
+    ("opening.pml", 2, [], True),
+    ("opening.pml", 3, [], True),
+    ("opening.pml", 4, [], True),
+    ("opening.pml", 5, [], True),
+    ("opening.pml", 3, ["AT_ONCE"], False),
+    ("opening.pml", 3, ["HASTY_HUB"], False),
 ]
 
 
@@ -33,12 +39,12 @@ def run(command, folder):
     return done.stdout
 
 
-def explore(compiler, ranks, options):
+def explore(compiler, model, ranks, options):
     """Returns whether the property holds in all runs, and how many states they have."""
     fair = "GOES_ON" in options
     with tempfile.TemporaryDirectory() as folder:
         defines = [f"-D{option}" for option in [f"N={ranks}", *options]]
-        run(["spin", *defines, "-a", str(MODEL)], folder)
+        run(["spin", *defines, "-a", str(MODELS / model)], folder)
         kind = ["-DNOREDUCE", "-DNFAIR=3"] if fair else ["-DSAFETY"]
         run([compiler, "-O1", "-w", "-DMEMLIM=1000", *kind, "-o", "pan", "pan.c"], folder)
         output = run(["./pan", "-m1000000", *(["-a", "-f"] if fair else [])], folder)
@@ -54,10 +60,10 @@ def main():
         print("skipped: spin and a C compiler are needed")
         return 77
     wrong = 0
-    for ranks, options, expected in CASES:
-        holds, states = explore(compiler, ranks, options)
+    for model, ranks, options, expected in CASES:
+        holds, states = explore(compiler, model, ranks, options)
         wrong += holds != expected
-        print(f"{ranks} ranks {' '.join(options) or '(never two parts)'}: "
+        print(f"{model}, {ranks} ranks {' '.join(options)}: "
               f"{'holds' if holds else 'fails'}, {states} states"
               f"{'' if holds == expected else '  WRONG'}")
     return 1 if wrong else 0
