@@ -399,7 +399,7 @@ void Roster::write(base::Writer& out) const {
   out.u32(static_cast<std::uint32_t>(ranks.size()));
   for (const std::int32_t rank : ranks) out.i32(rank);
   out.u8(static_cast<std::uint8_t>(opening));
-  out.u8(agreed ? 1 : 0);
+  out.u8(by_agreement ? 1 : 0);
 }
 Roster Roster::read(base::Reader& in) {
   Roster roster;
@@ -412,11 +412,11 @@ Roster Roster::read(base::Reader& in) {
   const std::uint8_t opening = in.u8();
   if (opening > static_cast<std::uint8_t>(Opening::started)) in.fail("has an unknown state");
   roster.opening = static_cast<Opening>(opening);
-  roster.agreed = readFlag(in);
+  roster.by_agreement = readFlag(in);
   return roster;
 }
 std::vector<Roster> Roster::parts(std::uint64_t communicator, const std::vector<int>& ranks,
-                                  Opening opening, bool agreed) {
+                                  Opening opening, bool by_agreement) {
   constexpr std::size_t kMost = (kBodyBytes - 8 - 4 - 4 - 4 - 1 - 1) / 4;
   std::vector<Roster> parts;
   for (std::size_t at = 0; at < ranks.size(); at += kMost) {
@@ -427,7 +427,7 @@ std::vector<Roster> Roster::parts(std::uint64_t communicator, const std::vector<
                      static_cast<std::uint32_t>(at),
                      {begin, begin + static_cast<std::ptrdiff_t>(count)},
                      opening,
-                     agreed});
+                     by_agreement});
   }
   return parts;
 }

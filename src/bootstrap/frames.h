@@ -253,23 +253,25 @@ struct Seat {
 
 /// How far a rank is with opening a communicator that shrink() makes.
 enum class Opening : std::uint8_t {
-  over,    ///< all its ranks have opened it; the same for all other communicators
-  young,   ///< no exchange has ended, so other ranks may not have made it yet
-  started, ///< an exchange has ended, but not the last one
+  /// It has the result of the last exchange, so all ranks have contributed to it. Also: all
+  /// communicators that shrink() did not make.
+  done,
+  young,   ///< it has no result of an exchange, so other ranks may not have made it yet
+  started, ///< it has the result of an exchange, but not of the last one
 };
 
 struct Roster {
   std::uint64_t communicator = 0;
   std::uint32_t size = 0, first = 0;
   std::vector<std::int32_t> ranks; ///< ranks of the job, from the communicator's rank `first` on
-  Opening opening = Opening::over;
-  bool agreed = false; ///< the hub made it, for shrink() without a list
+  Opening opening = Opening::done;
+  bool by_agreement = false; ///< the hub chose its ranks, for shrink() without a list
 
   void write(base::Writer& out) const;
   static Roster read(base::Reader& in);
   /// Cut so that each part fits in a frame.
   static std::vector<Roster> parts(std::uint64_t communicator, const std::vector<int>& ranks,
-                                   Opening opening, bool agreed);
+                                   Opening opening, bool by_agreement);
 };
 
 } // namespace rondo::bootstrap::frames

@@ -257,15 +257,10 @@ void Hub::Impl::failGroup(World& world, Group& group, const Failure& failure) {
   dropTimers(group);
   base::log(LogLevel::info, "a communicator of ", group.members.size(),
             " ranks failed: ", group.ledger.failure()->text);
-  for (const int rank : group.members)
-    if (const auto member = world.members.find(rank); member != world.members.end())
-      tellFailure(group, *member->second);
+  // Before that, a rank may need the result of an exchange: endOpening() tells the failure.
+  if (!claims_)
+    toAll(world, group, Type::failed, frames::Failed{group.id, *group.ledger.failure()});
   answerLeaving(world, group);
-}
-
-void Hub::Impl::tellFailure(const Group& group, const Member& member) {
-  if (!member.reachable() || group.opening.contains(member.rank)) return; // endOpening() tells it
-  member.link->send(Type::failed, frames::Failed{group.id, *group.ledger.failure()});
 }
 
 void Hub::Impl::dropTimers(Group& group) {

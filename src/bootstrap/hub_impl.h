@@ -106,7 +106,6 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Call it when a split is complete: a member may have died or fallen silent after contributing.
   void failSplitsOfDeadRanks(World& world);
   void failGroup(World& world, Group& group, const Failure& failure);
-  void tellFailure(const Group& group, const Member& member);
   void dropTimers(Group& group);
   void dropInquiry(Group& group);
   /// Runs the function after the delay if the group still exists.
@@ -125,8 +124,9 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void takeOver(const Succession& from);
   void roster(World& world, Member& member, const frames::Roster& part);
   void leaveSilently(World& world, Group& group);
-  /// Ends the opening of a communicator that was interrupted by the death of the hub: if one rank
-  /// has finished it, all ranks do; if nobody has, all of them fail.
+  /// The old hub died, perhaps while ranks opened this communicator. If one rank has the result of
+  /// the last exchange, sends it to the others. Then tells all ranks if the communicator has
+  /// failed.
   void endOpening(World& world, Group& group);
   /// The rank has sent its whole state, or will send none.
   void settled(World& world, int rank);

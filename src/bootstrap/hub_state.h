@@ -74,11 +74,12 @@ struct Group {
   bool young = false;       ///< made by shrink(); no exchange of its ranks has completed
   std::set<int> described;  ///< ranks of the job that told a new hub of it
 
-  // Until a hub that took over from a dead one has the majority.
-  /// Ranks of the job that had started to open the group, and the exchanges for which they wait.
+  // Used only until a hub that replaced a dead one knows that it has the majority.
+  /// Ranks of the job that have started to open the group, but have no result of the last exchange;
+  /// and the index of the exchange that each waits for.
   std::map<int, std::optional<std::uint64_t>> opening;
-  bool opened = false; ///< some rank has finished opening it
-  bool agreed = false; ///< as in frames::Roster
+  bool has_result = false;   ///< some rank has the result of the last exchange
+  bool by_agreement = false; ///< as in frames::Roster
 
   /// One rank reports that it lost another. The accusation is decided when news of that rank's
   /// death would have arrived. A rank that is said to be silent is asked for an answer.

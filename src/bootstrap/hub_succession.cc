@@ -7,7 +7,6 @@
 // old hub itself passes on only the list of ranks that are still there. A rank that does not
 // connect to the new hub in time counts as dead, so a death during the move is known after three
 // seconds at the latest.
-#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -191,41 +190,41 @@ void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part)
   group->young = part.opening == frames::Opening::young && (first || group->young);
   group->described.insert(member.rank);
   if (claims_) {
-    group->opened = group->opened || part.opening == frames::Opening::over;
-    group->agreed = part.agreed;
+    group->has_result = group->has_result || part.opening == frames::Opening::done;
+    group->by_agreement = part.by_agreement;
     if (part.opening == frames::Opening::started) group->opening.try_emplace(member.rank);
   }
   leaveSilently(world, *group);
   // The communicator may have failed before this rank connected.
-  if (group->ledger.failure()) tellFailure(*group, member);
+  const auto& failure = group->ledger.failure();
+  if (failure && !claims_) member.link->send(Type::failed, frames::Failed{group->id, *failure});
 }
 
 void Hub::Impl::endOpening(World& world, Group& group) {
-  // A rank to which the dead hub has not sent the agreement can no longer make the communicator.
-  const bool incomplete =
-      group.agreed && std::any_of(group.members.begin(), group.members.end(), [&](int rank) {
-        const auto member = world.members.find(rank);
-        return member != world.members.end() && member->second->reachable() &&
-               !group.described.contains(rank);
-      });
   for (const auto& [rank, index] : std::exchange(group.opening, {})) {
     const auto member = world.members.find(rank);
-    if (member == world.members.end() || !member->second->reachable()) continue;
-    if (group.opened && index) {
-      // All ranks have contributed to the last exchange, which has no data.
-      group.ledger.forgetRound(*index);
-      const Blobs empty(group.members.size());
-      for (const auto& part : frames::Gathered::parts(group.id, *index, empty))
-        member->second->link->send(Type::gathered, part);
-    }
-    if (group.ledger.failure()) tellFailure(group, *member->second);
+    if (!group.has_result || !index || !member->second->reachable()) continue;
+    group.ledger.forgetRound(*index);
+    const Blobs empty(group.members.size());
+    for (const auto& part : frames::Gathered::parts(group.id, *index, empty))
+      member->second->link->send(Type::gathered, part);
   }
-  if (!group.opened && incomplete)
-    failGroup(world, group,
-              {ErrorCode::peer_dead,
-               "the process that hosted the control plane died while the ranks opened this "
-               "communicator",
-               -1});
+  // It cannot complete if a rank never received the old hub's agreement, and so does not know it.
+  std::vector<int> unaware;
+  for (const int rank : group.members) {
+    const auto member = world.members.find(rank);
+    const bool here = member != world.members.end() && member->second->reachable();
+    if (group.by_agreement && !group.has_result && here && !group.described.contains(rank))
+      unaware.push_back(rank);
+  }
+  if (!unaware.empty())
+    group.ledger.fail({ErrorCode::peer_dead,
+                       "the process that hosted the control plane died before all ranks had heard "
+                       "of this communicator",
+                       -1});
+  if (const auto& failure = group.ledger.failure())
+    toAll(world, group, Type::failed, frames::Failed{group.id, *failure});
+  for (const int rank : unaware) leaveGroup(world, group, group.rank_of.at(rank));
 }
 
 /// A rank has left this communicator if it is gone, or has described all its communicators without

@@ -77,7 +77,10 @@ class LocalSession final : public Session {
     return communicator_->shrink(rank_, index, stay, bind_);
   }
 
-  void opened(std::chrono::milliseconds limit) override { allGather({}, limit); }
+  void finishOpening(std::chrono::milliseconds limit) override {
+    const Failure late{ErrorCode::timeout, "shrink() timed out after " + base::text(limit), -1};
+    communicator_->gather(rank_, exchanges_.fetch_add(1), false, {}, limit, late);
+  }
 
   std::unique_ptr<Session> survivors(std::chrono::milliseconds limit) override {
     return communicator_->survivors(rank_, limit, bind_);

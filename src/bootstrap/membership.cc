@@ -63,8 +63,8 @@ class RemoteSession final : public Session {
     return std::make_unique<RemoteSession>(membership_, membership_->shrink(*communicator_, stay));
   }
 
-  void opened(std::chrono::milliseconds limit) override {
-    membership_->opened(*communicator_, limit);
+  void finishOpening(std::chrono::milliseconds limit) override {
+    membership_->finishOpening(*communicator_, limit);
   }
 
   std::unique_ptr<Session> survivors(std::chrono::milliseconds limit) override {

@@ -62,7 +62,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   enum class Purpose {
     data,
     split,
-    opened, ///< the last exchange of opening a communicator that shrink() made; without data
+    opened, ///< the last exchange when a communicator of shrink() is opened; without data
   };
   /// An exchange that this rank has contributed to.
   struct Exchange {
@@ -87,7 +87,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
                                      const Failure& late);
   std::unique_ptr<Session> split(RemoteCommunicator& communicator, int color, int key,
                                  std::chrono::milliseconds limit, const Failure& late);
-  void opened(RemoteCommunicator& communicator, std::chrono::milliseconds limit);
+  void finishOpening(RemoteCommunicator& communicator, std::chrono::milliseconds limit);
   std::shared_ptr<RemoteCommunicator> shrink(RemoteCommunicator& communicator,
                                              const std::vector<bool>& stay);
   std::shared_ptr<RemoteCommunicator> agree(RemoteCommunicator& communicator,
@@ -142,8 +142,10 @@ class Membership : public std::enable_shared_from_this<Membership> {
                                                std::uint64_t reported);
 
   // With mutex_ held.
-  /// Fails all communicators. `verdict` gets the rank of the hub's host in each of them, or -1.
-  void failAll(const std::function<Failure(const RemoteCommunicator&, int)>& verdict);
+  /// Fails all communicators, except those that are being opened: the next hub decides about them.
+  /// `verdict` gets the rank of the hub's host in each of them, or -1. `lost`: there will be a next
+  /// hub.
+  void failAll(bool lost, const std::function<Failure(const RemoteCommunicator&, int)>& verdict);
   void setFailure(RemoteCommunicator& communicator, Failure failure);
   /// The failure in the ranks of a communicator; its culprit is a rank of the job.
   static Failure inRanksOf(const RemoteCommunicator& communicator, Failure failure);

@@ -104,6 +104,7 @@ void Membership::tellAll() {
     if (communicator->proposed) link_->send(Type::fail, *communicator->proposed);
     for (const auto& [index, exchange] : communicator->open) {
       exchange->sent = !exchange->done && !exchange->abandoned;
+      if (exchange->sent) exchange->have = 0; // the old hub may have sent a part of the result
       const bool split = exchange->purpose == Purpose::split;
       if (exchange->sent)
         link_->send(Type::gather, frames::Gather{id, index, split, exchange->blob});

@@ -96,7 +96,7 @@ void Membership::gathered(frames::Gathered part) {
     exchange.done = true;
     if (communicator.opening == Opening::young) communicator.opening = Opening::started;
     if (exchange.purpose == Purpose::opened && !exchange.abandoned)
-      communicator.opening = Opening::over;
+      communicator.opening = Opening::done;
     if (exchange.abandoned) communicator.open.erase(open);
     changed_->notify_all();
   }
@@ -153,7 +153,8 @@ void Membership::setFailure(RemoteCommunicator& communicator, Failure failure) {
   communicator.board.failed.tell(*communicator.failure, true);
 }
 
-void Membership::failAll(const std::function<Failure(const RemoteCommunicator&, int)>& verdict) {
+void Membership::failAll(bool lost,
+                         const std::function<Failure(const RemoteCommunicator&, int)>& verdict) {
   const auto communicators = communicators_;
   for (const auto& [id, communicator] : communicators) {
     const auto& members = communicator->members;
@@ -164,9 +165,8 @@ void Membership::failAll(const std::function<Failure(const RemoteCommunicator&, 
     if (opening == Opening::young && culprit < 0) continue;
     const Failure failure = verdict(*communicator, culprit);
     // Another rank may have finished opening it. The next hub learns that, and then decides.
-    if (opening == Opening::started)
-      communicator->proposed = frames::Fail{communicator->id, failure, {}, {}};
-    else setFailure(*communicator, failure);
+    if (opening != Opening::started) setFailure(*communicator, failure);
+    else if (lost) communicator->proposed = frames::Fail{communicator->id, failure, {}, {}};
   }
   changed_->notify_all();
 }
@@ -180,7 +180,7 @@ void Membership::hubLost(ErrorCode code, const std::string& what) {
       supervised_ = false;
       if (code == ErrorCode::peer_dead) code = ErrorCode::init_failed;
     }
-    failAll([&](const RemoteCommunicator&, int culprit) -> Failure {
+    failAll(true, [&](const RemoteCommunicator&, int culprit) -> Failure {
       const std::string who = culprit >= 0 ? hostName(culprit, host_) : hubText();
       return {code, who + ", which hosts the control plane, " + what, culprit};
     });
@@ -192,7 +192,7 @@ void Membership::hubLost(ErrorCode code, const std::string& what) {
 void Membership::hubUnheard(std::chrono::milliseconds limit) {
   std::lock_guard lock(mutex_);
   if (!supervised_) return;
-  failAll([&](const RemoteCommunicator& communicator, int culprit) {
+  failAll(false, [&](const RemoteCommunicator& communicator, int culprit) {
     const std::string host = culprit >= 0 ? hostName(culprit, host_) : hubText();
     return Ledger::unheardHost(host, culprit, communicator.rank, limit);
   });

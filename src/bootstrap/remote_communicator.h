@@ -28,11 +28,11 @@ struct RemoteCommunicator {
   std::optional<Failure> failure;
   std::map<std::uint64_t, std::shared_ptr<Membership::Exchange>> open;
   Progress reported;
-  std::optional<Stall> stall;                        ///< the last one reported to the hub
-  std::optional<frames::Fail> proposed;              ///< reported, but not yet decided by the hub
+  std::optional<Stall> stall;           ///< the last one reported to the hub
+  std::optional<frames::Fail> proposed; ///< the hub has not yet decided; a new hub gets it too
   std::map<std::vector<bool>, std::uint64_t> shrunk; ///< number of shrinks, by staying ranks
-  frames::Opening opening = frames::Opening::over;
-  bool by_agreement = false; ///< as frames::Roster::agreed
+  frames::Opening opening = frames::Opening::done;
+  bool by_agreement = false; ///< as in frames::Roster
   bool asking = false;       ///< waits for the answer to an agree frame
   bool asked = false;        ///< that frame was sent to the present hub
   std::optional<frames::Agreed> agreed;

@@ -47,7 +47,7 @@ std::shared_ptr<RemoteCommunicator> Membership::shrink(RemoteCommunicator& commu
   return child;
 }
 
-void Membership::opened(RemoteCommunicator& communicator, std::chrono::milliseconds limit) {
+void Membership::finishOpening(RemoteCommunicator& communicator, std::chrono::milliseconds limit) {
   const Failure late{ErrorCode::timeout, "shrink() timed out after " + base::text(limit), -1};
   exchange(communicator, Purpose::opened, {}, limit, late);
 }

@@ -321,7 +321,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
   const std::vector<int> members = session->members();
   try {
     auto child = open(std::move(session), options, trace_);
-    if (shrunk) child->session_->opened(options.init_timeout);
+    if (shrunk) child->session_->finishOpening(options.init_timeout);
     return child;
   } catch (const Error& error) {
     // The caller has only the numbers of this communicator.

@@ -97,7 +97,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::shared_ptr<CommunicatorImpl> shrink();
   std::shared_ptr<CommunicatorImpl> grow(int newcomers, const std::optional<UniqueId>& id,
                                          std::uint64_t turn);
-  /// Collective. `shrunk`: ranks may have died; all ranks that live return, or all of them throw.
+  /// Collective. `shrunk`: the session is one of shrink() or survivors(), and the opening ends with
+  /// Session::finishOpening().
   std::shared_ptr<CommunicatorImpl> openChild(std::unique_ptr<bootstrap::Session> session,
                                               bool shrunk);
   void abort(const std::string& reason);

@@ -215,9 +215,9 @@ TEST_CASE("the next host is killed while the others shrink") {
     }
 }
 
-// Proves: wherever the host dies while it makes the others' communicator, they all get the same. If
-// only some of them have heard that it is complete, the next host tells the others.
-TEST_CASE("the next host is killed before any message that it sends while the others shrink") {
+// Proves: wherever the host dies during a shrink, the living ranks get the same communicator. If
+// only some of them have the result of the last exchange, the next host sends it to the others.
+TEST_CASE("the next host is killed before its K-th message during a shrink, for each K") {
   constexpr int kRanks = 5, kMost = 100;
   int frames = 1;
   for (bool dies = true; dies && frames < kMost; frames += kWholeGrid ? 1 : 3) {

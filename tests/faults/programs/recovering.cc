@@ -3,8 +3,8 @@
 //
 // Argument: "agree" (shrink()), "exclude" (shrink() without the culprit), "late" (the same, a
 // second after the failure) or "abandon" (shrink() half a second after rank 0 has aborted, closed
-// its communicator and ended). A second argument K: once rank 1 hosts the control plane and sends
-// the list of the ranks that go on, it kills itself instead of sending the K-th frame. Prints
+// its communicator and ended). A second argument K: rank 1 counts its calls of send() from its
+// first `agreed` frame on, and kills itself instead of the K-th. Prints
 // "ready RANK PID" after some calls; "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" at each
 // failure; "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" after the first correct AllReduce of
 // the new communicator; "refused RANK CODE CULPRIT TEXT" if shrink() fails, which ends the program.
@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <string>
 #include <thread>
@@ -31,18 +32,25 @@
 
 namespace {
 
-long last_sends = -1;             ///< K
+std::atomic<long> last_sends{-1}; ///< K
 std::atomic<long> sends_left{-1}; ///< negative: any number
+
+/// Whether the bytes are a frame of the control plane that answers agree.
+bool isAgreed(const void* data, std::size_t bytes) {
+  constexpr std::size_t kType = 4 + 1; // after the length and the version
+  std::uint32_t length = 0;
+  if (bytes <= kType) return false;
+  std::memcpy(&length, data, sizeof(length));
+  return length + sizeof(length) == bytes &&
+         static_cast<const unsigned char*>(data)[kType] ==
+             static_cast<unsigned char>(rondo::bootstrap::frames::Type::agreed);
+}
 
 } // namespace
 
 extern "C" ssize_t send(int fd, const void* data, std::size_t bytes, int flags) {
   static auto* const real = reinterpret_cast<decltype(&::send)>(::dlsym(RTLD_NEXT, "send"));
-  constexpr std::size_t kType = 4 + 1; // after the length and the version
-  const auto agreed = static_cast<unsigned char>(rondo::bootstrap::frames::Type::agreed);
-  if (last_sends >= 0 && sends_left < 0 && bytes > kType &&
-      static_cast<const unsigned char*>(data)[kType] == agreed)
-    sends_left = last_sends;
+  if (last_sends >= 0 && sends_left < 0 && isAgreed(data, bytes)) sends_left = last_sends.load();
   if (sends_left.load() >= 0 && sends_left.fetch_sub(1) <= 1) ::kill(::getpid(), SIGKILL);
   return real(fd, data, bytes, flags);
 }
