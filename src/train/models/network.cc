@@ -57,7 +57,7 @@ void Network::initialise(std::uint64_t seed, const std::function<void(const Weig
   Random random(seed);
   for (auto* weights : {&all_.learned, &all_.state})
     for (Weight& weight : *weights) {
-      for (std::size_t i = 0; i < weight.size(); ++i) {
+      for (std::size_t i = 0, count = weight.size(); i < count; ++i) {
         const double drawn = weight.spread > 0 ? weight.spread * random.symmetric() : 0;
         // Random numbers are drawn for all layers, also those that are not in this part, so that
         // the layers after them get the same values as in the whole network.
@@ -76,7 +76,7 @@ void Network::weightsChanged() {
 void Network::moveState(std::size_t batches) {
   const float scale = 1.0F / static_cast<float>(batches);
   for (Weight* weight : state_)
-    for (std::size_t i = 0; i < weight->size(); ++i)
+    for (std::size_t i = 0, count = weight->size(); i < count; ++i)
       weight->value[i] += BatchNorm::kNewest * (scale * weight->gradient[i] - weight->value[i]);
   weightsChanged();
 }
