@@ -145,7 +145,7 @@ TEST_CASE("options that do not belong to sweeps and folds are refused") {
            {"--fold 1", "--folds"},
            {"--folds 1", "--folds"},
            {"--folds 3 --fold 4", "fold is 4, must be 1 to 3"},
-           {"--folds 1000", "folds is 1000, but there are only 400 samples"},
+           {"--folds 401", "folds is 401, but there are only 400 samples"},
            {"--folds 3 --checkpoint file", "takes no --sweep, --checkpoint"},
            {"--folds 3 --sweep " + sweep, "--folds K --fold F"},
            {"--results file", "--results is for --sweep and --folds"}}) {
