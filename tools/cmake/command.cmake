@@ -29,8 +29,10 @@ foreach(target rondo_command_line rondo_tools)
   target_compile_definitions(${target} PUBLIC RONDO_VERSION="${PROJECT_VERSION}"
                              PRIVATE RONDO_CUDA_MISSING="${RONDO_CUDA_MISSING}"
                                      RONDO_HAVE_TRAINER=$<TARGET_EXISTS:rondo_trainer>)
-  if(RONDO_SANITIZE MATCHES "address")
+  if(RONDO_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
+  endif()
+  if(RONDO_SANITIZE MATCHES "address")
     set_target_properties(${target} PROPERTIES RONDO_UNCHECKED alignment)
   endif()
 endforeach()
