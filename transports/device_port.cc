@@ -51,7 +51,7 @@ std::unique_ptr<Port> PendingPassing::attempt() {
   if (!socket_) {
     auto made = dial_->poll();
     if (!made) return nullptr;
-    socket_ = std::move(*made);
+    socket_ = std::move(*made).plain();
   }
   return connected(socket_.get());
 }
@@ -65,7 +65,7 @@ PendingPassed::PendingPassed(std::string_view transport, const ChannelId& id,
 
 std::unique_ptr<Port> PendingPassed::attempt() {
   const auto came = mailbox_->takeWithDescriptor(id_);
-  return came ? arrived(came->passed.front().get(), came->fd.get()) : nullptr;
+  return came ? arrived(came->passed.front().get(), came->socket.get()) : nullptr;
 }
 
 std::shared_ptr<Mailbox> localMailbox(const Context& context) {

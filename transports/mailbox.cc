@@ -13,6 +13,11 @@ namespace {
 /// Least backlog of a listener, because several communicators may share it.
 constexpr int kLeastPeers = 64;
 
+/// Unix sockets lead to processes of the same machine, and have no TLS.
+bool usesTls(const Context& context, const net::SocketAddress& address) {
+  return context.options.tls && address.family != net::SocketAddress::Family::unix_abstract;
+}
+
 } // namespace
 
 Mailbox::Mailbox(const Context& context, const net::SocketAddress& address, int parts)
@@ -20,6 +25,7 @@ Mailbox::Mailbox(const Context& context, const net::SocketAddress& address, int 
   box_->rank = context.rank;
   box_->size = context.size;
   box_->parts = parts;
+  box_->tls = usesTls(context, address);
   net::SharedAcceptor::Settings settings;
   settings.address = address;
   settings.secret = context.secret;
@@ -34,7 +40,8 @@ const net::SocketAddress& Mailbox::address() const { return acceptor_->address()
 void Mailbox::Box::put(net::Accepted accepted) {
   const net::Hello& hello = accepted.hello;
   if (hello.src < 0 || hello.src >= size || hello.src == rank || hello.index < 0 ||
-      hello.index > ChannelId::kPointToPoint || hello.part < 0 || hello.part >= parts)
+      hello.index > ChannelId::kPointToPoint || hello.part < 0 || hello.part >= parts ||
+      hello.tls != tls)
     return;
   const Key key{{hello.communicator, hello.src, hello.dst, hello.index}, hello.part};
   std::lock_guard lock(mutex);
@@ -75,6 +82,7 @@ net::Dial::Settings dialSettings(const Context& context, const net::SocketAddres
   hello.dst = id.dst;
   hello.index = id.index;
   hello.part = part;
+  hello.tls = usesTls(context, address);
   return settings;
 }
 

@@ -15,8 +15,9 @@ namespace rondo::transport {
 
 /// The connections for channels that end at this rank. The sender's end of a channel dials, and
 /// neither end waits for the other: a connection is kept here until the receiver's end is opened.
-/// Connections for another rank, with impossible numbers, or for a part that has already arrived
-/// are closed. take() may be called from any thread.
+/// Connections for another rank, with impossible numbers, for a part that has already arrived, or
+/// with TLS where this rank has none (or the other way round) are closed. take() may be called from
+/// any thread.
 ///
 /// All mailboxes of a process at one address share a listener (net::SharedAcceptor), so a
 /// communicator needs no descriptor of its own.
@@ -39,6 +40,7 @@ class Mailbox {
     void put(net::Accepted accepted);
 
     int rank = 0, size = 0, parts = 0;
+    bool tls = false;
     std::mutex mutex;
     std::map<Key, net::Accepted> waiting;
     std::set<Key> seen; ///< all that have arrived so far

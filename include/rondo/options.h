@@ -138,6 +138,12 @@ struct RONDO_API Options {
   /// RONDO_SECRET_FILE. File of mode 0600 with the job's secret (32 bytes, or 64 hex digits).
   /// Without a secret only loopback addresses are accepted.
   std::string secret_file;
+  /// RONDO_TLS (0 or 1). With 1, all connections of the job over IP use TLS 1.3: those of the
+  /// control plane, and those of the transport tcp, between machines and on one. Its key is the
+  /// job's secret; without one, Error(invalid_argument). Ranks that differ get Error(init_failed),
+  /// which names both. The data of ranks that share memory stays there in the clear, and ucx is not
+  /// used, since UCX does not encrypt. Needs OpenSSL's libssl; without it, Error(unsupported).
+  bool tls = false;
 
   /// RONDO_DEBUG, NCCL_DEBUG: none, error, warn, info, trace (NCCL: VERSION is warn, ABORT info).
   LogLevel log_level = LogLevel::warn;

@@ -237,6 +237,9 @@ constexpr Entry kEntries[] = {
     {"RONDO_SECRET_FILE", "",
      "file of mode 0600 with the job's secret (32 bytes or 64 hex digits); empty: loopback only",
      setText<&Options::secret_file>, showText<&Options::secret_file>},
+    {"RONDO_TLS", "",
+     "1: TLS 1.3 on all connections of the job over IP, with its secret as the key",
+     setFlag<&Options::tls>, showFlag<&Options::tls>},
     {"RONDO_DEBUG", "NCCL_DEBUG", "log level: none, error, warn, info, trace",
      [](Options& options, const std::string& value, std::string_view what) {
        options.log_level = base::parseLogLevel(value, what);

@@ -87,20 +87,21 @@ void Hub::Impl::accept(net::Accepted peer) {
     return knock(std::move(peer));
   if (tick_ == 0) scheduleTick(); // without members there is nothing to check
   const int rank = peer.hello.rank, size = peer.hello.size;
-  const std::string wrong = whyRefused(peer.hello);
+  std::string wrong = whyRefused(peer.hello);
+  if (wrong.empty()) wrong = otherTls(makeWorld(size), peer.hello);
   if (!wrong.empty()) {
     ++rejected_;
     base::log(LogLevel::warn, "a rank was refused: ", wrong);
-    auto link = Link::open(loop_, std::move(peer.fd), peer.session_key, Link::Side::hub, {});
+    auto link = Link::open(loop_, std::move(peer.socket), peer.session_key, Link::Side::hub, {});
     link->send(Type::refused, tooLate(peer.hello).value_or(frames::Refused{wrong}));
     link->close();
     return;
   }
-  World& world = makeWorld(size);
+  World& world = worlds_.at(size);
   auto member = std::make_shared<Member>();
   member->rank = rank;
   auto weak = weak_from_this();
-  member->link = Link::open(loop_, std::move(peer.fd), peer.session_key, Link::Side::hub,
+  member->link = Link::open(loop_, std::move(peer.socket), peer.session_key, Link::Side::hub,
                             {[weak, size, rank](Type type, base::Reader& in) {
                                if (const auto self = weak.lock())
                                  self->received(size, rank, type, in);
@@ -154,6 +155,19 @@ std::string Hub::Impl::whyRefused(const net::Hello& hello) {
   if (!world.members.contains(hello.rank)) return "";
   if (world.root->ledger.failure()) return world.root->ledger.failure()->text;
   return who + ": this rank has joined already";
+}
+
+std::string Hub::Impl::otherTls(World& world, const net::Hello& hello) {
+  if (!world.first) world.first = {hello.rank, hello.tls};
+  if (world.first->tls == hello.tls) return "";
+  const auto of = [](int rank, bool tls) {
+    return "rank " + std::to_string(rank) + " has RONDO_TLS=" + (tls ? "1" : "0");
+  };
+  const std::string text = of(hello.rank, hello.tls) + ", but " +
+                           of(world.first->rank, world.first->tls) +
+                           ": set it to the same value on all ranks";
+  failGroup(world, *world.root, {ErrorCode::init_failed, text, hello.rank});
+  return text;
 }
 
 void Hub::Impl::join(World& world, Member& member, const frames::Join& join) {

@@ -60,6 +60,9 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Empty: the rank may join.
   std::string whyRefused(const net::Hello& hello);
   World& makeWorld(int size);
+  /// If the rank's choice of TLS is not that of the ranks before it, fails the job and returns why
+  /// the rank is refused. Otherwise empty.
+  std::string otherTls(World& world, const net::Hello& hello);
   void join(World& world, Member& member, const frames::Join& join);
   void complete(World& world);
 

@@ -234,6 +234,7 @@ void Hub::Impl::lookAtProbes() {
           dial.address = world.standbys.at(rank);
           dial.secret = settings_.secret;
           dial.hello = {net::Hello::Purpose::control, settings_.job, rank, size, Standby::kProbe};
+          dial.hello.tls = world.first && world.first->tls;
           dial.deadline = Clock::now() + kProbeLimit;
           dial.patient = false;
           probe.dial = std::make_unique<net::Dial>(dial);

@@ -107,6 +107,12 @@ struct World {
   std::map<int, std::shared_ptr<Member>> members;
   std::map<std::uint64_t, std::shared_ptr<Group>> groups;
   std::shared_ptr<Group> root;
+  /// The rank that came first, and Options::tls of it, which all ranks must have.
+  struct First {
+    int rank = 0;
+    bool tls = false;
+  };
+  std::optional<First> first;
 
   std::map<int, net::SocketAddress> standbys; ///< by rank: where it listens as long as it lives
   std::set<int> gone;                         ///< ranks that have ended or left for certain

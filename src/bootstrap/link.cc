@@ -29,21 +29,22 @@ constexpr std::size_t kOutLimit = 64 * 1024 * 1024;
 
 } // namespace
 
-std::shared_ptr<Link> Link::open(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd,
+std::shared_ptr<Link> Link::open(std::shared_ptr<net::EventLoop> loop, net::Socket socket,
                                  const net::Key& key, Side side, Handlers handlers) {
   std::shared_ptr<Link> link(
-      new Link(std::move(loop), std::move(fd), key, side, std::move(handlers)));
-  link->watch_ = link->loop_->watch(link->fd_.get(), EPOLLIN,
+      new Link(std::move(loop), std::move(socket), key, side, std::move(handlers)));
+  link->watch_ = link->loop_->watch(link->socket_.get(), EPOLLIN,
                                     [weak = std::weak_ptr(link)](std::uint32_t events) {
                                       if (const auto self = weak.lock()) self->ready(events);
                                     });
+  link->readAhead();
   return link;
 }
 
-Link::Link(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd, const net::Key& key, Side side,
+Link::Link(std::shared_ptr<net::EventLoop> loop, net::Socket socket, const net::Key& key, Side side,
            Handlers handlers)
     : loop_(std::move(loop)),
-      fd_(std::move(fd)),
+      socket_(std::move(socket)),
       key_(key),
       side_(side),
       handlers_(std::move(handlers)) {}
@@ -51,18 +52,18 @@ Link::Link(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd, const net::K
 Link::~Link() { close(); }
 
 void Link::close() {
-  if (!fd_) return;
-  if (maker_.elsewhere()) return fd_.reset();
+  if (!socket_) return;
+  if (maker_.elsewhere()) return socket_.reset();
   loop_->unwatch(watch_);
   // Closing with unread bytes sends a reset, which can destroy the last frame in the peer's buffer.
   std::array<std::byte, 4096> unread;
-  while (::recv(fd_.get(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) continue;
-  ::shutdown(fd_.get(), SHUT_WR);
-  fd_.reset();
+  while (::recv(socket_.get(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) continue;
+  ::shutdown(socket_.get(), SHUT_WR);
+  socket_.reset();
 }
 
 void Link::end(const std::string& why) {
-  if (!fd_) return;
+  if (!socket_) return;
   const auto closed = std::move(handlers_.closed);
   close();
   if (closed) closed(why);
@@ -77,7 +78,7 @@ net::Mac Link::mac(bool outgoing, std::uint64_t sequence, std::span<const std::b
 }
 
 void Link::sendBytes(frames::Type type, std::span<const std::byte> body) {
-  if (!fd_) return;
+  if (!socket_) return;
   base::Writer frame;
   frame.u32(static_cast<std::uint32_t>(kLeast + body.size()));
   frame.u8(kVersion);
@@ -95,8 +96,7 @@ void Link::sendBytes(frames::Type type, std::span<const std::byte> body) {
 bool Link::flush() {
   while (!out_.empty()) {
     const auto& frame = out_.front();
-    const ssize_t count = ::send(fd_.get(), frame.data() + out_at_, frame.size() - out_at_,
-                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = sendSome(std::span(frame).subspan(out_at_));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     out_at_ += static_cast<std::size_t>(count);
@@ -124,23 +124,46 @@ void Link::ready(std::uint32_t events) {
   if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) readSome();
 }
 
+ssize_t Link::sendSome(std::span<const std::byte> bytes) {
+  if (!socket_.tls())
+    return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()}; // it is only read
+  return socket_.tls()->send(std::span(&piece, 1));
+}
+
+ssize_t Link::receive(std::span<std::byte> into) {
+  if (!socket_.tls()) return ::recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT);
+  const iovec piece{into.data(), into.size()};
+  return socket_.tls()->receive(std::span(&piece, 1));
+}
+
 void Link::readSome() {
   std::array<std::byte, 16 * 1024> chunk;
   // Bounded, so that other connections get their turn.
-  for (int i = 0; i < 16 && fd_; ++i) {
-    const ssize_t count = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+  for (int i = 0; i < 16 && socket_; ++i) {
+    const ssize_t count = receive(chunk);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count == 0) return end("its connection was closed");
+    if (count < 0 && errno == EBADMSG && socket_.tls())
+      return end("TLS cannot read its connection: " + socket_.tls()->trouble());
     if (count < 0) return end(std::string("its connection broke: ") + std::strerror(errno));
     in_.insert(in_.end(), chunk.begin(), chunk.begin() + count);
     parse();
   }
+  readAhead();
+}
+
+void Link::readAhead() {
+  if (!socket_ || !socket_.tls() || !socket_.tls()->buffered()) return;
+  loop_->post([weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && self->socket_) self->readSome();
+  });
 }
 
 void Link::parse() {
   std::size_t at = 0;
-  while (fd_ && in_.size() - at >= kLengthBytes) {
+  while (socket_ && in_.size() - at >= kLengthBytes) {
     const std::span<const std::byte> rest = std::span(in_).subspan(at);
     base::Reader head(rest, "a control frame");
     const std::uint32_t length = head.u32();
@@ -163,7 +186,7 @@ void Link::parse() {
     }
     at += kLengthBytes + length;
   }
-  if (fd_) in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
+  if (socket_) in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 } // namespace rondo::bootstrap

@@ -28,7 +28,7 @@ class Link : public std::enable_shared_from_this<Link> {
     std::function<void(const std::string& why)> closed;
   };
 
-  static std::shared_ptr<Link> open(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd,
+  static std::shared_ptr<Link> open(std::shared_ptr<net::EventLoop> loop, net::Socket socket,
                                     const net::Key& key, Side side, Handlers handlers);
   ~Link();
 
@@ -43,23 +43,27 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Ends the connection. Bytes in the socket's send buffer still arrive. No handler is called
   /// afterwards.
   void close();
-  bool open() const { return static_cast<bool>(fd_); }
-  int descriptor() const { return fd_.get(); }
+  bool open() const { return static_cast<bool>(socket_); }
+  int descriptor() const { return socket_.get(); }
 
  private:
-  Link(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd, const net::Key& key, Side side,
+  Link(std::shared_ptr<net::EventLoop> loop, net::Socket socket, const net::Key& key, Side side,
        Handlers handlers);
   void sendBytes(frames::Type type, std::span<const std::byte> body);
   void ready(std::uint32_t events);
   void readSome();
+  /// Reads on soon if TLS has read ahead, which epoll does not know.
+  void readAhead();
   void parse();
   bool flush();
+  ssize_t receive(std::span<std::byte> into);
+  ssize_t sendSome(std::span<const std::byte> bytes);
   void watchFor(bool writing);
   void end(const std::string& why);
   net::Mac mac(bool outgoing, std::uint64_t sequence, std::span<const std::byte> bytes) const;
 
   const std::shared_ptr<net::EventLoop> loop_;
-  base::UniqueFd fd_;
+  net::Socket socket_;
   const net::Key key_;
   const Side side_;
   const base::Maker maker_;

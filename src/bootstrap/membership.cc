@@ -97,22 +97,24 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
   dial.hello.job = settings.job;
   dial.hello.rank = settings.rank;
   dial.hello.size = settings.size;
+  dial.hello.tls = settings.tls;
   dial.deadline = settings.deadline;
   const std::shared_ptr<Membership> self(new Membership(settings));
   try {
     net::Dial dialing(dial);
-    base::UniqueFd fd = dialing.wait();
-    self->bind_ = net::localAddress(fd.get());
+    net::Socket socket = dialing.wait();
+    self->bind_ = net::localAddress(socket.get());
     if (!settings.socket_interface.empty())
       self->bind_ =
           net::chooseAddress({settings.socket_interface, settings.socket_family, settings.hub});
     self->bind_.port = 0;
     // Without a secret the hub is on loopback, and only there may a rank listen.
-    net::SocketAddress listen = settings.secret.present ? self->bind_ : net::localAddress(fd.get());
+    net::SocketAddress listen =
+        settings.secret.present ? self->bind_ : net::localAddress(socket.get());
     listen.port = 0;
     self->standby_ =
         ProcessJobs::ofProcess().standby({listen, settings.secret, settings.job, settings.size});
-    self->loop_->call([&] { self->connect(std::move(fd), dialing.sessionKey()); });
+    self->loop_->call([&] { self->connect(std::move(socket), dialing.sessionKey()); });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::system) throw;
     throw Error(ErrorCode::init_failed, who + " cannot join at the rendezvous: " + error.what());
@@ -131,16 +133,16 @@ Membership::Membership(const Settings& settings)
   communicators_[id] = world_;
 }
 
-void Membership::connect(base::UniqueFd fd, const net::Key& key) {
-  openLink(std::move(fd), key);
+void Membership::connect(net::Socket socket, const net::Key& key) {
+  openLink(std::move(socket), key);
   if (settings_.newcomers >= 0)
     link_->send(Type::seat, frames::Seat{settings_.newcomers, settings_.size});
   scheduleTick();
 }
 
-void Membership::openLink(base::UniqueFd fd, const net::Key& key) {
+void Membership::openLink(net::Socket socket, const net::Key& key) {
   const auto weak = weak_from_this();
-  link_ = Link::open(loop_, std::move(fd), key, Link::Side::member,
+  link_ = Link::open(loop_, std::move(socket), key, Link::Side::member,
                      {[weak](Type type, base::Reader& in) {
                         if (const auto self = weak.lock()) self->received(type, in);
                       },

@@ -35,6 +35,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
     base::Clock::time_point deadline{};
     std::chrono::milliseconds heartbeat{1000};
     bool patient = false;         ///< as in Options
+    bool tls = false;             ///< as in Options
     bool hosts_hub = false;       ///< initially, this process runs the hub
     bool launched = false;        ///< a launcher collects the output of all ranks
     std::string hub_process;      ///< name of the process if no rank hosts the hub: "the launcher"
@@ -78,8 +79,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   explicit Membership(const Settings& settings);
   /// Post it to the loop thread.
   void sendExchange(std::uint64_t id, std::uint64_t index);
-  void connect(base::UniqueFd fd, const net::Key& key);
-  void openLink(base::UniqueFd fd, const net::Key& key);
+  void connect(net::Socket socket, const net::Key& key);
+  void openLink(net::Socket socket, const net::Key& key);
 
   // For sessions.
   std::shared_ptr<Exchange> exchange(RemoteCommunicator& communicator, Purpose purpose,

@@ -60,6 +60,7 @@ void Membership::dialHub(const net::SocketAddress& address, const net::Secret& s
   dial.hello.job = job_;
   dial.hello.rank = settings_.rank;
   dial.hello.size = settings_.size;
+  dial.hello.tls = settings_.tls;
   dial.deadline = deadline;
   dial.patient = patient;
   try {
@@ -72,10 +73,10 @@ void Membership::dialHub(const net::SocketAddress& address, const net::Secret& s
 
 void Membership::awaitMove() {
   try {
-    if (auto fd = dial_->poll()) {
+    if (auto socket = dial_->poll()) {
       const net::Key key = dial_->sessionKey();
       dial_.reset();
-      openLink(std::move(*fd), key);
+      openLink(std::move(*socket), key);
       return tellAll();
     }
   } catch (const Error& error) {

@@ -18,7 +18,7 @@ namespace {
 
 } // namespace
 
-Newcomer::Newcomer(const IdContent& id, std::chrono::milliseconds limit)
+Newcomer::Newcomer(const IdContent& id, std::chrono::milliseconds limit, bool tls)
     : hub_(id.hub.text()), deadline_(limit), loop_(net::EventLoop::get()) {
   net::Dial::Settings dial;
   dial.address = id.hub;
@@ -26,6 +26,7 @@ Newcomer::Newcomer(const IdContent& id, std::chrono::milliseconds limit)
   dial.hello.purpose = net::Hello::Purpose::control;
   dial.hello.job = id.job;
   dial.hello.size = 0; // no rank yet
+  dial.hello.tls = tls;
   dial.deadline = deadline_.at();
   dial.patient = false; // the hub listened before its id was known
   const auto handlers = [state = state_](const std::string& why) {
@@ -47,10 +48,10 @@ Newcomer::Newcomer(const IdContent& id, std::chrono::milliseconds limit)
   };
   try {
     net::Dial dialing(dial);
-    base::UniqueFd fd = dialing.wait();
+    net::Socket socket = dialing.wait();
     const auto key = dialing.sessionKey();
     loop_->call([&] {
-      link_ = Link::open(loop_, std::move(fd), key, Link::Side::member, {frame, closed});
+      link_ = Link::open(loop_, std::move(socket), key, Link::Side::member, {frame, closed});
     });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::system) throw;
@@ -79,7 +80,7 @@ frames::Seat Newcomer::wait() {
 void Hub::Impl::knock(net::Accepted peer) {
   const std::uint64_t number = ++knocks_;
   const auto weak = weak_from_this();
-  auto link = Link::open(loop_, std::move(peer.fd), peer.session_key, Link::Side::hub,
+  auto link = Link::open(loop_, std::move(peer.socket), peer.session_key, Link::Side::hub,
                          {[](Type, base::Reader&) { violation("it has no rank yet"); },
                           [weak, number](const std::string&) {
                             if (const auto self = weak.lock()) self->newcomerLost(number);

@@ -20,8 +20,9 @@ namespace rondo::bootstrap {
 /// job: if it ends earlier, the hub reports the death of that rank to the others. One thread.
 class Newcomer {
  public:
-  /// Connects to the hub. Throws Error(init_failed), which says who refused and why.
-  Newcomer(const IdContent& id, std::chrono::milliseconds limit);
+  /// Connects to the hub, with TLS if `tls`. Throws Error(init_failed), which says who refused and
+  /// why.
+  Newcomer(const IdContent& id, std::chrono::milliseconds limit, bool tls);
   ~Newcomer();
   Newcomer(const Newcomer&) = delete;
   Newcomer& operator=(const Newcomer&) = delete;

@@ -131,6 +131,10 @@ class ProcessJobs::Opening {
 
   /// The rank's existing membership, or a new one. Throws Error(init_failed).
   Membership& membership(bool keep) {
+    if (membership_ && membership_->settings().tls != settings_.tls)
+      throw Error(ErrorCode::invalid_argument,
+                  std::string("this rank joined its job with RONDO_TLS=") +
+                      (settings_.tls ? "0" : "1") + ", which holds until the process ends");
     if (membership_) return *membership_;
     membership_ = Membership::join(settings_);
     const base::NoFork whole;

@@ -13,6 +13,7 @@
 #include "bootstrap/unique_id.h"
 #include "net/hmac.h"
 #include "net/interfaces.h"
+#include "net/tls.h"
 
 namespace rondo::bootstrap {
 
@@ -56,6 +57,7 @@ Membership::Settings settingsFor(const Options& options, int rank, int size) {
   settings.deadline = base::Deadline(options.init_timeout).at();
   settings.heartbeat = options.heartbeat;
   settings.patient = options.patient;
+  settings.tls = options.tls;
   settings.launched = hasLauncher();
   settings.socket_interface = options.socket_interface;
   settings.socket_family = options.socket_family;
@@ -93,6 +95,11 @@ Membership::Settings atAddress(const MeetingPoint& point, const LaunchInfo& laun
   if (!options.secret_file.empty()) settings.secret = readSecretFile(options.secret_file);
   if (settings.secret.present)
     settings.hub = net::seenByOthers(settings.hub, point.address, options.socket_interface);
+  if (!settings.secret.present && options.tls)
+    throw Error(ErrorCode::invalid_argument,
+                "RONDO_TLS=1 needs the job's secret as its key: set RONDO_SECRET_FILE to a file of "
+                "mode 0600 with 32 random bytes that is the same on all machines, or let the ranks "
+                "meet by a unique id (rondo run, mpirun)");
   if (!settings.secret.present && !settings.hub.loopback())
     throw Error(ErrorCode::init_failed,
                 "the rendezvous would be at " + settings.hub.text() +
@@ -171,6 +178,7 @@ std::optional<Session::Way> Session::wayOf(const Rendezvous& meet, const Options
 }
 
 std::unique_ptr<Session> Session::open(const Rendezvous& meet, const Options& options) {
+  if (options.tls) net::requireTls("RONDO_TLS=1");
   if (meet.group_) return meet.group_->open(meet.rank_, options);
   const auto way = wayOf(meet, options);
   if (!way) return std::make_shared<LocalGroup>(1)->open(0, options);
@@ -185,7 +193,9 @@ std::unique_ptr<Session> Session::grow(const UniqueId& id, int rank, int newcome
 }
 
 std::unique_ptr<Session> Session::join(const UniqueId& id, const Options& options) {
-  Newcomer newcomer(IdContent::decode(id), options.init_timeout); // lives until open() ends
+  if (options.tls) net::requireTls("RONDO_TLS=1");
+  Newcomer newcomer(IdContent::decode(id), options.init_timeout,
+                    options.tls); // lives until open() ends
   const auto [rank, size] = newcomer.wait();
   return ProcessJobs::ofProcess().open(
       byId(id, rank, size, options, "the process that made the unique id"), false,

@@ -95,12 +95,12 @@ class Hunger {
 /// After construction only the loop thread uses the members, except `rejected`, `half_open_limit`,
 /// `hunger` and `address`.
 struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
-  enum class Stage { hello, proof };
+  enum class Stage { hello, proof, tls };
   enum class Input { more, complete, ended, too_many_descriptors };
 
   /// A connection whose handshake is in progress.
   struct HalfOpen {
-    base::UniqueFd fd;
+    Socket socket;
     EventLoop::Id watch = 0, timer = 0;
     Stage stage = Stage::hello;
     handshake::HelloBytes hello_bytes{};
@@ -191,15 +191,16 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
       return;
     }
     setNoDelay(fd.get(), settings.address);
-    while (half_open.size() >= mostHalfOpen() && (evict(Stage::hello) || evict(Stage::proof)))
+    while (half_open.size() >= mostHalfOpen() &&
+           (evict(Stage::hello) || evict(Stage::proof) || evict(Stage::tls)))
       continue;
 
     const Number number = ++last_number;
     HalfOpen& peer = half_open[number];
-    peer.fd = std::move(fd);
+    peer.socket = std::move(fd);
     auto weak = weak_from_this();
     try {
-      peer.watch = loop->watch(peer.fd.get(), EPOLLIN, [weak, number](std::uint32_t) {
+      peer.watch = loop->watch(peer.socket.get(), EPOLLIN, [weak, number](std::uint32_t) {
         if (auto self = weak.lock()) self->ready(number);
       });
     } catch (const Error& error) {
@@ -237,6 +238,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     if (found == half_open.end()) return;
     HalfOpen& peer = found->second;
     try {
+      if (peer.stage == Stage::tls) return encrypt(number, peer);
       const Input input =
           peer.stage == Stage::hello ? receive(peer, peer.hello_bytes) : receive(peer, peer.proof);
       switch (input) {
@@ -249,7 +251,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
       }
       peer.have = 0;
       if (peer.stage == Stage::hello) answer(number, peer);
-      else finish(number, peer);
+      else check(number, peer);
     } catch (const Error& error) {
       reject(number, "malformed", error.what());
     }
@@ -269,7 +271,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
         header.msg_controllen = control.size();
       }
       const base::NoFork whole; // received descriptors get an owner before any fork
-      const ssize_t got = ::recvmsg(peer.fd.get(), &header, MSG_CMSG_CLOEXEC);
+      const ssize_t got = ::recvmsg(peer.socket.get(), &header, MSG_CMSG_CLOEXEC);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Input::more;
       if (got <= 0) return Input::ended;
@@ -301,7 +303,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
 
   void answer(Number number, HalfOpen& peer) {
     if (handshake::otherVersion(peer.hello_bytes))
-      sendAll(peer.fd.get(), handshake::encodeReply({}));
+      sendAll(peer.socket.get(), handshake::encodeReply({}));
     peer.hello = handshake::decodeHello(peer.hello_bytes);
     handshake::ReplyMessage reply;
     const Hello& hello = peer.hello.hello;
@@ -312,20 +314,31 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
       return reject(number, "not expected", "no rank of this process waits for it");
     if (!secret) {
       reply.result = handshake::HandshakeResult::wrong_job;
-      sendAll(peer.fd.get(), handshake::encodeReply(reply));
+      sendAll(peer.socket.get(), handshake::encodeReply(reply));
       return reject(number, "wrong job", "belongs to another job");
+    }
+    if (const std::string why = hello.tls ? whyNoTls(*secret) : ""; !why.empty()) {
+      reply.result = handshake::HandshakeResult::no_tls;
+      sendAll(peer.socket.get(), handshake::encodeReply(reply));
+      return reject(number, "no TLS", "it asks for TLS (RONDO_TLS=1): " + why);
     }
     peer.key = handshake::keyOf(*secret);
     base::randomBytes(peer.nonce);
     reply.nonce = peer.nonce;
     reply.proof = handshake::accepterProof(peer.key, peer.hello_bytes, peer.nonce);
-    if (!sendAll(peer.fd.get(), handshake::encodeReply(reply))) {
+    if (!sendAll(peer.socket.get(), handshake::encodeReply(reply))) {
       return reject(number, "ended early", "did not take the reply");
     }
     peer.stage = Stage::proof;
   }
 
-  void finish(Number number, HalfOpen& peer) {
+  std::string whyNoTls(const Secret& secret) const {
+    if (settings.address.family == SocketAddress::Family::unix_abstract)
+      return "Unix sockets have none";
+    return secret.present ? tlsMissing() : "this job has no secret";
+  }
+
+  void check(Number number, HalfOpen& peer) {
     const Mac wanted = handshake::dialerProof(peer.key, peer.hello_bytes, peer.nonce);
     if (!equalConstantTime(wanted, peer.proof)) {
       return reject(number, "wrong secret", "does not know the job's secret");
@@ -333,9 +346,35 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     if (peer.passed.size() != peer.hello.passed) {
       return reject(number, "descriptors", "passed other descriptors than announced");
     }
-    if (!sendAll(peer.fd.get(), std::span(&handshake::kWelcome, 1))) {
-      return reject(number, "ended early", "closed the connection");
+    if (!peer.hello.hello.tls) {
+      if (sendAll(peer.socket.get(), std::span(&handshake::kWelcome, 1))) finish(number, peer);
+      else reject(number, "ended early", "closed the connection");
+      return;
     }
+    const int fd = peer.socket.get();
+    const Mac key = handshake::tlsKey(peer.key, peer.hello_bytes, peer.nonce);
+    peer.socket = Socket(std::move(peer.socket).plain(), makeTls(fd, false, key));
+    peer.stage = Stage::tls;
+    encrypt(number, peer);
+  }
+
+  /// The welcome is the first byte inside TLS, so a peer that gets it knows that this side has
+  /// finished TLS's handshake.
+  void encrypt(Number number, HalfOpen& peer) {
+    Tls& tls = *peer.socket.tls();
+    switch (tls.handshake()) {
+      case Tls::Step::wants_to_read: return loop->rewatch(peer.watch, EPOLLIN);
+      case Tls::Step::wants_to_write: return loop->rewatch(peer.watch, EPOLLOUT);
+      case Tls::Step::failed: return reject(number, "TLS", "TLS's handshake: " + tls.trouble());
+      case Tls::Step::done: break;
+    }
+    auto welcome = handshake::kWelcome;
+    const iovec piece{&welcome, 1};
+    if (tls.send(std::span(&piece, 1)) == 1) finish(number, peer);
+    else reject(number, "ended early", "closed the connection");
+  }
+
+  void finish(Number number, HalfOpen& peer) {
     hunger.end();
     Accepted result;
     result.hello = peer.hello.hello;
@@ -343,7 +382,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     result.passed = std::move(peer.passed);
     loop->unwatch(peer.watch);
     loop->cancel(peer.timer);
-    result.fd = std::move(peer.fd);
+    result.socket = std::move(peer.socket);
     half_open.erase(number);
     try {
       accepted(std::move(result));

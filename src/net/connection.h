@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
+#include "net/socket.h"
 
 namespace rondo::net {
 
@@ -57,11 +58,12 @@ struct Hello {
   std::uint64_t communicator = 0;  ///< data: the fields of transport::ChannelId
   std::int32_t src = 0, dst = 0, index = 0;
   std::int32_t part = 0; ///< data: number of the socket in a striped channel
+  bool tls = false;      ///< TLS follows the proofs; not over Unix sockets, not without a secret
 };
 
 /// An accepted connection, after both sides proved that they know the secret.
 struct Accepted {
-  base::UniqueFd fd; ///< non-blocking
+  Socket socket; ///< non-blocking
   Hello hello;
   /// Only the two ends of this connection know it: derived from the secret, the hello and both
   /// nonces.
@@ -74,6 +76,8 @@ struct Accepted {
 /// constant time, and a limit of 3 s. The number of half-open connections is bounded; they use at
 /// most a quarter of the process's descriptors and are dropped when none is left. Bad peers are
 /// dropped and counted. Unix peers, and peers without a secret, must have this process's user id.
+/// Whether a connection uses TLS is the dialing side's choice, which its proof covers: `accepted`
+/// must compare Hello::tls with its own.
 class Acceptor {
  public:
   struct Settings {
@@ -123,8 +127,9 @@ class Dial {
     std::vector<int> pass; ///< descriptors to pass (Unix sockets only), duplicated at once
     bool patient = true;   ///< false: a refused connect is Error(peer_dead), without a retry
   };
-  /// Throws Error(invalid_argument) for a non-loopback address without a secret, and for
-  /// descriptors that cannot be passed (more than 4, or over IP).
+  /// Throws Error(invalid_argument) for a non-loopback address without a secret, for descriptors
+  /// that cannot be passed (more than 4, or over IP), and for TLS where Hello::tls excludes it;
+  /// Error(unsupported) if this process cannot use TLS.
   explicit Dial(const Settings& settings);
   ~Dial();
   Dial(const Dial&) = delete;
@@ -133,9 +138,9 @@ class Dial {
   /// Returns the connected, non-blocking socket, once; nullopt while in progress. Throws
   /// Error(transport
   ///   timeout).
-  std::optional<base::UniqueFd> poll();
+  std::optional<Socket> poll();
   /// As poll(), but blocks. Not on the event loop thread.
-  base::UniqueFd wait();
+  Socket wait();
   /// Equals Accepted::session_key at the other end. Requires that poll() or wait() returned the
   /// socket.
   std::array<std::byte, 32> sessionKey() const;

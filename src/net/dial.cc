@@ -51,7 +51,7 @@ bool connectedToItself(int fd) {
 } // namespace
 
 struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
-  enum class Stage { connecting, reply, welcome };
+  enum class Stage { connecting, reply, tls, welcome };
 
   explicit Impl(const Settings& s)
       : settings(s), key(handshake::keyOf(s.secret)), limit(base::Deadline(s.deadline).left()) {
@@ -61,6 +61,12 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
       throw Error(ErrorCode::invalid_argument,
                   "at most " + std::to_string(handshake::kMaxPassed) +
                       " descriptors can be passed, and only over a Unix socket");
+    }
+    if (settings.hello.tls) {
+      if (is_unix || !settings.secret.present)
+        throw Error(ErrorCode::invalid_argument, "connecting to " + settings.address.text() +
+                                                     ": TLS needs a network and a job secret");
+      requireTls("connecting to " + settings.address.text());
     }
     static_cast<void>(toNative(settings.address)); // throws here rather than on the loop thread
     for (int original : settings.pass) {
@@ -96,14 +102,14 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
 
   void attempt() {
     try {
-      fd = makeStreamSocket(settings.address);
-      setNoDelay(fd.get(), settings.address);
+      socket = makeStreamSocket(settings.address);
+      setNoDelay(socket.get(), settings.address);
       const NativeAddress native = toNative(settings.address);
       stage = Stage::connecting;
-      if (::connect(fd.get(), native.get(), native.length) != 0 && errno != EINPROGRESS) {
+      if (::connect(socket.get(), native.get(), native.length) != 0 && errno != EINPROGRESS) {
         return connectFailed(errno);
       }
-      watch = loop->watch(fd.get(), EPOLLOUT, [weak = weak_from_this()](std::uint32_t) {
+      watch = loop->watch(socket.get(), EPOLLOUT, [weak = weak_from_this()](std::uint32_t) {
         if (auto self = weak.lock()) self->ready();
       });
     } catch (const Error& error) {
@@ -131,17 +137,18 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   void disconnect() {
     loop->unwatch(watch);
     watch = 0;
-    fd.reset();
+    socket.reset();
     have = 0;
   }
 
   void ready() {
     try {
       if (stage == Stage::connecting) return connected();
+      if (stage == Stage::tls) return encrypt();
       const std::span<std::byte> message =
           stage == Stage::reply ? std::span<std::byte>(reply) : std::span<std::byte>(welcome);
       while (have < message.size()) {
-        const ssize_t got = ::recv(fd.get(), message.data() + have, message.size() - have, 0);
+        const ssize_t got = receive(message.subspan(have));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (got <= 0) return peerGone();
@@ -156,16 +163,22 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     }
   }
 
+  ssize_t receive(std::span<std::byte> into) {
+    if (!socket.tls()) return ::recv(socket.get(), into.data(), into.size(), 0);
+    const iovec piece{into.data(), into.size()};
+    return socket.tls()->receive(std::span(&piece, 1));
+  }
+
   void connected() {
     int error = 0;
     socklen_t length = sizeof(error);
-    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) return connectFailed(error);
     if (settings.address.family == SocketAddress::Family::unix_abstract) {
-      if (!sameUser(fd.get())) {
+      if (!sameUser(socket.get())) {
         return end(ErrorCode::transport, "the listener belongs to another user");
       }
-    } else if (connectedToItself(fd.get())) {
+    } else if (connectedToItself(socket.get())) {
       return connectFailed(ECONNREFUSED);
     }
     handshake::HelloMessage message;
@@ -184,17 +197,42 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
       return end(ErrorCode::transport,
                  "the listener belongs to another job, or this job has ended there");
     }
+    if (message.result == handshake::HandshakeResult::no_tls) {
+      return end(ErrorCode::transport,
+                 "this rank has RONDO_TLS=1, but the listener's process cannot use TLS; its log "
+                 "says why");
+    }
     const Mac wanted = handshake::accepterProof(key, hello, message.nonce);
     if (!equalConstantTime(wanted, message.proof)) {
       return end(ErrorCode::transport, "the listener does not know this job's secret");
     }
     // The listener has accepted the connection by now, so the kernel knows its owner.
-    if (!settings.secret.present && !sameUser(fd.get())) {
+    if (!settings.secret.present && !sameUser(socket.get())) {
       return end(ErrorCode::transport, "the listener belongs to another user");
     }
     session_key = handshake::sessionKey(key, hello, message.nonce);
     stage = Stage::welcome;
-    if (!send(handshake::dialerProof(key, hello, message.nonce), true)) peerGone();
+    if (!send(handshake::dialerProof(key, hello, message.nonce), true)) return peerGone();
+    if (!settings.hello.tls) return;
+    const int fd = socket.get();
+    const Mac shared = handshake::tlsKey(key, hello, message.nonce);
+    socket = Socket(std::move(socket).plain(), makeTls(fd, true, shared));
+    stage = Stage::tls;
+    encrypt();
+  }
+
+  void encrypt() {
+    switch (socket.tls()->handshake()) {
+      case Tls::Step::wants_to_read: return loop->rewatch(watch, EPOLLIN);
+      case Tls::Step::wants_to_write: return loop->rewatch(watch, EPOLLOUT);
+      case Tls::Step::failed:
+        if (socket.tls()->ended()) return peerGone();
+        return end(ErrorCode::transport, "TLS's handshake: " + socket.tls()->trouble());
+      case Tls::Step::done: break;
+    }
+    stage = Stage::welcome;
+    loop->rewatch(watch, EPOLLIN);
+    ready(); // the welcome may have been read with the end of the handshake
   }
 
   /// The listener is closing, or dropped this connection because too many were half-open. Retrying
@@ -220,7 +258,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
                      [](const base::UniqueFd& one) { return one.get(); });
       std::memcpy(CMSG_DATA(item), numbers.data(), sizeof(int) * passed.size());
     }
-    return ::sendmsg(fd.get(), &header, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+    return ::sendmsg(socket.get(), &header, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
 
   void succeed() {
@@ -230,7 +268,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     passed.clear();
     std::lock_guard lock(mutex);
     done = true;
-    result = std::move(fd);
+    result = std::move(socket);
     changed.notify_all();
   }
 
@@ -253,7 +291,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
 
   // On the user's thread, with the mutex held.
 
-  std::optional<base::UniqueFd> take() {
+  std::optional<Socket> take() {
     if (!done) return std::nullopt;
     if (!error_text.empty()) throw Error(error_code, error_text);
     assert(result && "a connection can be taken once");
@@ -269,7 +307,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
 
   // Used by the loop thread only.
   Stage stage = Stage::connecting;
-  base::UniqueFd fd;
+  Socket socket;
   EventLoop::Id watch = 0, retry_timer = 0, deadline_timer = 0;
   std::chrono::milliseconds backoff = kFirstBackoff;
   std::string last_trouble = "no answer";
@@ -282,7 +320,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
-  base::UniqueFd result;
+  Socket result;
   ErrorCode error_code = ErrorCode::transport;
   std::string error_text; ///< empty: success
 };
@@ -302,12 +340,12 @@ Dial::~Dial() {
   impl_->loop->call([impl = impl_] { impl->cancel(); });
 }
 
-std::optional<base::UniqueFd> Dial::poll() {
+std::optional<Socket> Dial::poll() {
   std::lock_guard lock(impl_->mutex);
   return impl_->take();
 }
 
-base::UniqueFd Dial::wait() {
+Socket Dial::wait() {
   assert(!impl_->loop->onLoopThread() && "the loop thread would wait for itself");
   std::unique_lock lock(impl_->mutex);
   // The loop's timer ends the dial. This limit matters only if the loop is stuck.

@@ -23,6 +23,7 @@ namespace {
 constexpr std::uint32_t kHelloMagic = 0x48444e52; // "RNDH" on the wire
 constexpr std::uint32_t kReplyMagic = 0x52444e52; // "RNDR"
 constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kTlsFlag = 1;
 
 template <std::size_t N>
 std::array<std::byte, N> fixed(const base::Writer& writer) {
@@ -58,7 +59,7 @@ HelloBytes encodeHello(const HelloMessage& message) {
   head(writer, kHelloMagic, kHelloBytes);
   writer.u8(static_cast<std::uint8_t>(hello.purpose));
   writer.u8(message.passed);
-  writer.u16(0);
+  writer.u16(hello.tls ? kTlsFlag : 0);
   writer.u64(hello.job);
   writer.i32(hello.rank);
   writer.i32(hello.size);
@@ -84,7 +85,9 @@ HelloMessage decodeHello(std::span<const std::byte> bytes) {
   hello.purpose = static_cast<Hello::Purpose>(purpose);
   message.passed = reader.u8();
   if (message.passed > kMaxPassed) reader.fail("announces too many descriptors");
-  if (reader.u16() != 0) reader.fail("has reserved bytes set");
+  const std::uint16_t flags = reader.u16();
+  if (flags > kTlsFlag) reader.fail("has reserved bytes set");
+  hello.tls = flags == kTlsFlag;
   hello.job = reader.u64();
   hello.rank = reader.i32();
   hello.size = reader.i32();
@@ -119,7 +122,7 @@ ReplyBytes encodeReply(const ReplyMessage& message) {
 ReplyMessage decodeReply(std::span<const std::byte> bytes) {
   base::Reader reader(bytes, "a handshake's reply");
   const std::uint16_t verdict = checkHead(reader, kReplyMagic);
-  if (verdict > static_cast<std::uint16_t>(HandshakeResult::wrong_job)) {
+  if (verdict > static_cast<std::uint16_t>(HandshakeResult::no_tls)) {
     reader.fail("has an unknown result");
   }
   ReplyMessage message;
@@ -140,6 +143,9 @@ Mac dialerProof(const Key& key, const HelloBytes& hello, const Nonce& nonce) {
 }
 Mac sessionKey(const Key& key, const HelloBytes& hello, const Nonce& nonce) {
   return hmacSha256(key, "rondo session 1", {hello, nonce});
+}
+Mac tlsKey(const Key& key, const HelloBytes& hello, const Nonce& nonce) {
+  return hmacSha256(key, "rondo tls 1", {hello, nonce});
 }
 
 void requireSecret(const Secret& secret, const SocketAddress& address, const char* what) {

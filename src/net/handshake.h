@@ -5,11 +5,16 @@
 //                                   <------------   reply: result, nonce, proof
 //   checks the proof
 //   proof (and descriptors)         ------------>   checks proof and descriptors
+//                            [TLS handshake]
 //                                   <------------   welcome: one byte
 //
 // All messages have a fixed size. A proof is an HMAC over its sender's role, the whole hello and
 // the accepting side's nonce. A recorded proof can therefore not be replayed, reflected, or used on
 // another connection.
+//
+// The hello says whether the connection uses TLS. TLS begins after the proofs, because only then
+// both sides know which job's secret counts. Both proofs cover the hello, so nobody between the
+// sides can change the choice. TLS's pre-shared key is derived as a proof is, with another label.
 #pragma once
 
 #include <array>
@@ -40,7 +45,7 @@ struct HelloMessage {
   Nonce nonce{};
 };
 
-enum class HandshakeResult : std::uint8_t { go_on, wrong_job };
+enum class HandshakeResult : std::uint8_t { go_on, wrong_job, no_tls };
 
 struct ReplyMessage {
   HandshakeResult result = HandshakeResult::go_on;
@@ -61,6 +66,7 @@ Key keyOf(const Secret& secret);
 Mac accepterProof(const Key& key, const HelloBytes& hello, const Nonce& nonce);
 Mac dialerProof(const Key& key, const HelloBytes& hello, const Nonce& nonce);
 Mac sessionKey(const Key& key, const HelloBytes& hello, const Nonce& nonce);
+Mac tlsKey(const Key& key, const HelloBytes& hello, const Nonce& nonce);
 
 /// Throws Error(invalid_argument) for an address that other machines can reach, without a secret.
 void requireSecret(const Secret& secret, const SocketAddress& address, const char* what);

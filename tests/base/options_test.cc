@@ -58,8 +58,9 @@ std::string dump(const Options& o) {
       << o.channel_bytes << '|' << o.channel_depth << '|' << o.threads << '|' << o.device << '|'
       << o.node << '|' << o.bind << '|' << o.socket_interface << '|' << o.socket_family << '|'
       << o.tcp_sockets << '|' << o.tcp_congestion << '|' << o.ucx_transports << '|' << o.ucx_devices
-      << '|' << o.comm_id << '|' << o.secret_file << '|' << static_cast<int>(o.log_level) << '|'
-      << o.log_file << ' ' << o.dump_folder << ' ' << o.trace_folder;
+      << '|' << o.comm_id << '|' << o.secret_file << '|' << o.tls << '|'
+      << static_cast<int>(o.log_level) << '|' << o.log_file << ' ' << o.dump_folder << ' '
+      << o.trace_folder;
   return out.str();
 }
 
@@ -109,6 +110,7 @@ const Case kCases[] = {
     {"RONDO_UCX_NET_DEVICES", "", "mlx5_0:1", [](Options& o) { o.ucx_devices = "mlx5_0:1"; }},
     {"RONDO_COMM_ID", "NCCL_COMM_ID", "[::1]:99", [](Options& o) { o.comm_id = "[::1]:99"; }},
     {"RONDO_SECRET_FILE", "", "/a/b", [](Options& o) { o.secret_file = "/a/b"; }},
+    {"RONDO_TLS", "", "1", [](Options& o) { o.tls = true; }},
     {"RONDO_DEBUG", "NCCL_DEBUG", "INFO", [](Options& o) { o.log_level = LogLevel::info; }},
     {"RONDO_DEBUG_FILE", "NCCL_DEBUG_FILE", "x.%h.%p", [](Options& o) { o.log_file = "x.%h.%p"; }},
     {"RONDO_DUMP", "", "dumps", [](Options& o) { o.dump_folder = "dumps"; }},

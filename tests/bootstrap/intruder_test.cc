@@ -239,7 +239,7 @@ class Rogue {
     dial.hello.size = settings.size;
     dial.deadline = settings.deadline;
     net::Dial dialing(dial);
-    fd_ = dialing.wait();
+    fd_ = dialing.wait().plain();
     key_ = dialing.sessionKey();
   }
   ~Rogue() {

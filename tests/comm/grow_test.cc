@@ -175,7 +175,7 @@ TEST_CASE("a newcomer that dies between its rank and its first connection") {
   auto comms = Communicator::createAll(2, options);
   const Id id;
   std::thread dies([&] {
-    bootstrap::Newcomer newcomer(bootstrap::IdContent::decode(id.value), 60s);
+    bootstrap::Newcomer newcomer(bootstrap::IdContent::decode(id.value), 60s, false);
     newcomer.wait();
   });
   std::vector<std::string> errors(2);
@@ -195,7 +195,7 @@ TEST_CASE("a newcomer that dies while it waits is not counted") {
   auto comms = Communicator::createAll(2, options);
   const Id id;
   {
-    const bootstrap::Newcomer dies(bootstrap::IdContent::decode(id.value), 60s);
+    const bootstrap::Newcomer dies(bootstrap::IdContent::decode(id.value), 60s, false);
     REQUIRE(await(id.value, 1));
   }
   REQUIRE(await(id.value, 0));

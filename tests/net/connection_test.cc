@@ -61,8 +61,9 @@ TEST_CASE("both ends connect, agree on the session key, and bytes flow") {
         hello.index = 0xffff;
         hello.part = 15;
         Dial dial(settings);
-        UniqueFd mine = dial.wait();
+        UniqueFd mine = dial.wait().plain();
         Accepted theirs = host.take();
+        UniqueFd theirs_fd = std::move(theirs.socket).plain();
         CHECK(theirs.hello.purpose == hello.purpose);
         CHECK(theirs.hello.job == kJob);
         CHECK(theirs.hello.rank == hello.rank);
@@ -76,7 +77,7 @@ TEST_CASE("both ends connect, agree on the session key, and bytes flow") {
         CHECK(theirs.session_key != Mac{});
         CHECK(theirs.passed.empty());
 
-        for (const UniqueFd* fd : {&mine, &theirs.fd}) {
+        for (const UniqueFd* fd : {&mine, &theirs_fd}) {
           CHECK((::fcntl(fd->get(), F_GETFL) & O_NONBLOCK) != 0);
           CHECK((::fcntl(fd->get(), F_GETFD) & FD_CLOEXEC) != 0);
           if (address.family != SocketAddress::Family::unix_abstract) {
@@ -86,7 +87,7 @@ TEST_CASE("both ends connect, agree on the session key, and bytes flow") {
             CHECK(on != 0);
           }
         }
-        RawPeer a(std::move(mine)), b(std::move(theirs.fd));
+        RawPeer a(std::move(mine)), b(std::move(theirs_fd));
         const std::vector<std::byte> text(100, std::byte{42});
         CHECK(a.send(text) == text.size());
         CHECK(b.receive(text.size()) == text);
@@ -101,11 +102,11 @@ TEST_CASE("both ends connect, agree on the session key, and bytes flow") {
 TEST_CASE("bytes that the dialing side sends right after the handshake are not lost") {
   Host host(SocketAddress::parse("127.0.0.1:0", ""));
   Dial dial(host.dial());
-  RawPeer mine(dial.wait());
+  RawPeer mine(dial.wait().plain());
   const std::vector<std::byte> text(3000, std::byte{9});
   mine.send(text);
   Accepted theirs = host.take();
-  CHECK(RawPeer(std::move(theirs.fd)).receive(text.size()) == text);
+  CHECK(RawPeer(std::move(theirs.socket).plain()).receive(text.size()) == text);
 }
 
 TEST_CASE("many dials at once succeed") {
@@ -118,7 +119,7 @@ TEST_CASE("many dials at once succeed") {
     settings.hello.size = 60;
     dials.push_back(std::make_unique<Dial>(settings));
   }
-  std::vector<UniqueFd> mine;
+  std::vector<Socket> mine;
   std::vector<bool> seen(60);
   for (auto& dial : dials) mine.push_back(dial->wait());
   for (int i = 0; i < 60; ++i) seen[static_cast<std::size_t>(host.take().hello.rank)] = true;
@@ -128,7 +129,7 @@ TEST_CASE("many dials at once succeed") {
 TEST_CASE("poll returns the connection when it is ready") {
   Host host(unixAddress());
   Dial dial(host.dial());
-  std::optional<UniqueFd> fd;
+  std::optional<Socket> fd;
   CHECK(eventually([&] {
     fd = dial.poll();
     return fd.has_value();
@@ -213,7 +214,7 @@ TEST_CASE("up to four descriptors can be passed over Unix sockets") {
     }
     Dial dial(settings);
     writers.clear(); // they were duplicated at once
-    const UniqueFd mine = dial.wait();
+    const UniqueFd mine = dial.wait().plain();
     Accepted theirs = host.take();
     REQUIRE(theirs.passed.size() == number);
     for (std::size_t i = 0; i < number; ++i) {
@@ -255,7 +256,7 @@ TEST_CASE("a dial waits for a listener that starts later") {
     std::this_thread::sleep_for(20ms);
     CHECK_FALSE(dial.poll().has_value());
     Host late(fixed, settings.secret);
-    const UniqueFd fd = dial.wait();
+    const UniqueFd fd = dial.wait().plain();
     CHECK(late.take().session_key == dial.sessionKey());
   }
 }
@@ -301,7 +302,7 @@ TEST_CASE("a listener may close, also inside its own callback, and is then silen
   settings.secret = secret;
   settings.hello.job = kJob;
   settings.deadline = Clock::now() + 20s;
-  const UniqueFd first = Dial(settings).wait();
+  const UniqueFd first = Dial(settings).wait().plain();
   CHECK(eventually([&] { return calls == 1; }));
   settings.deadline = Clock::now() + 50ms;
   CHECK(failureOf(settings).code == ErrorCode::timeout);
@@ -354,7 +355,7 @@ TEST_CASE(
   settings.address = throwing.address();
   settings.secret = secret;
   for (int i = 1; i <= 3; ++i) {
-    const UniqueFd fd = Dial(settings).wait();
+    const UniqueFd fd = Dial(settings).wait().plain();
     CHECK(eventually([&] { return calls == i; }));
   }
 }

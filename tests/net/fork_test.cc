@@ -31,7 +31,7 @@ TEST_CASE("a connection ends with its owner although a forked child lives on") {
     CAPTURE(address.text());
     Host host(address);
     Dial dial(host.dial());
-    RawPeer peer(dial.wait());
+    RawPeer peer(dial.wait().plain());
     Accepted accepted = host.take();
     std::array<int, 2> ends{};
     REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
@@ -40,7 +40,7 @@ TEST_CASE("a connection ends with its owner although a forked child lives on") {
       return waitForEnd(ends[0]);
     });
     ::close(ends[0]);
-    accepted.fd.reset();
+    accepted.socket.reset();
     CHECK(peer.closed());
     ::close(ends[1]);
     CHECK(child.end() == 0);

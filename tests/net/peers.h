@@ -112,7 +112,7 @@ class Host {
   /// Checks that an honest peer is accepted.
   void checkWorks() {
     Dial honest(dial());
-    const UniqueFd fd = honest.wait();
+    const UniqueFd fd = honest.wait().plain();
     const Accepted other = take();
     CHECK(other.session_key == honest.sessionKey());
   }

@@ -17,7 +17,7 @@ using tcp::SocketSettings;
 const SocketSettings kSettings{"test channel", 3, {1 << 20, 4}};
 
 struct SocketPairs {
-  std::vector<base::UniqueFd> left, right;
+  std::vector<net::Socket> left, right;
 };
 
 SocketPairs makePairs(int count, int buffer_bytes = 0, int type = SOCK_STREAM) {
@@ -29,20 +29,20 @@ SocketPairs makePairs(int count, int buffer_bytes = 0, int type = SOCK_STREAM) {
       for (const int fd : fds)
         for (const int option : {SO_SNDBUF, SO_RCVBUF})
           ::setsockopt(fd, SOL_SOCKET, option, &buffer_bytes, sizeof buffer_bytes);
-    out.left.emplace_back(fds[0]);
-    out.right.emplace_back(fds[1]);
+    out.left.emplace_back(base::UniqueFd(fds[0]));
+    out.right.emplace_back(base::UniqueFd(fds[1]));
   }
   return out;
 }
 
 /// Lines that are all connected from the start. On a loaded machine some may be late with their
 /// parts.
-tcp::Lines linesOf(std::vector<base::UniqueFd> sockets) {
+tcp::Lines linesOf(std::vector<net::Socket> sockets) {
   return {std::move(sockets), [](std::size_t) { return std::nullopt; },
           [](std::size_t, const std::string&) {}};
 }
 
-std::unique_ptr<Port> sendingPort(std::vector<base::UniqueFd> sockets) {
+std::unique_ptr<Port> sendingPort(std::vector<net::Socket> sockets) {
   auto port = std::make_unique<Port>();
   port->path = sockets.size() == 1 ? tcp::makeSender(std::move(sockets[0]), kSettings)
                                    : tcp::makeStripedSender(linesOf(std::move(sockets)), kSettings);
@@ -51,7 +51,7 @@ std::unique_ptr<Port> sendingPort(std::vector<base::UniqueFd> sockets) {
   return port;
 }
 
-std::unique_ptr<Port> receivingPort(std::vector<base::UniqueFd> sockets) {
+std::unique_ptr<Port> receivingPort(std::vector<net::Socket> sockets) {
   auto port = std::make_unique<Port>();
   port->path = sockets.size() == 1
                    ? tcp::makeReceiver(std::move(sockets[0]), kSettings)

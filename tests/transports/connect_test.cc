@@ -273,7 +273,7 @@ TEST_CASE("a second connection for the same channel is closed and the first one 
   World world(kindNamed("tcp"), 2);
   auto [out, in] = world.connect(0, 1);
   net::Dial again(dialSettings(world.context(0), tcpListener(world.address(1)), world.id(0, 1), 0));
-  const base::UniqueFd second = again.wait();
+  const base::UniqueFd second = again.wait().plain();
   const Watch watch("for the end of the second connection");
   std::byte byte;
   while (::recv(second.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN) watch.check();

@@ -25,14 +25,15 @@ const tcp::SocketSettings kSettings{"test channel", 3, {256 << 10, 4}};
 
 /// Lines in both directions. The test keeps copies of their sockets, to break them.
 struct Pairs {
-  std::vector<base::UniqueFd> left, right, kept;
+  std::vector<net::Socket> left, right;
+  std::vector<base::UniqueFd> kept;
   explicit Pairs(int count) {
     for (int i = 0; i < count; ++i) {
       int fds[2];
       require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0,
               "socketpair");
-      left.emplace_back(fds[0]);
-      right.emplace_back(fds[1]);
+      left.emplace_back(base::UniqueFd(fds[0]));
+      right.emplace_back(base::UniqueFd(fds[1]));
       kept.emplace_back(::fcntl(fds[0], F_DUPFD_CLOEXEC, 0));
     }
   }
@@ -46,10 +47,10 @@ struct Channel {
   std::unique_ptr<Out> out;
   std::unique_ptr<In> in;
 
-  using Connect = std::function<std::optional<base::UniqueFd>(std::size_t)>;
+  using Connect = std::function<std::optional<net::Socket>(std::size_t)>;
   explicit Channel(Pairs& pairs, Connect send_late = nullptr, Connect receive_late = nullptr)
       : late(pairs.left.size()), lost(pairs.left.size()) {
-    const auto never = [](std::size_t) { return std::optional<base::UniqueFd>(); };
+    const auto never = [](std::size_t) { return std::optional<net::Socket>(); };
     auto sending = std::make_unique<Port>();
     sending->path = tcp::makeStripedSender({std::move(pairs.left), send_late ? send_late : never,
                                             [this](std::size_t line, const std::string& why) {
@@ -225,7 +226,7 @@ TEST_CASE("parts that a line loses arrive on another line, which is reported onc
 TEST_CASE("a line that became slow carries few of the following parts") {
   Pairs pairs(2), relayed(1);
   // Line 0 goes through a relay that can be slow.
-  base::UniqueFd from = std::move(pairs.right[0]), to = std::move(relayed.left[0]);
+  net::Socket from = std::move(pairs.right[0]), to = std::move(relayed.left[0]);
   pairs.right[0] = std::move(relayed.right[0]);
   relayed.kept.clear();
   std::atomic<bool> slow = false, done = false;
@@ -256,12 +257,12 @@ TEST_CASE("a line that became slow carries few of the following parts") {
 TEST_CASE("lines may connect late, or not at all, at either end") {
   for (const int late : {0, 2}) {
     Pairs pairs(3);
-    std::array<base::UniqueFd, 2> kept;
+    std::array<net::Socket, 2> kept;
     kept[0] = std::move(pairs.left[static_cast<std::size_t>(late)]);
     kept[1] = std::move(pairs.right[static_cast<std::size_t>(late)]);
     std::array<std::atomic<int>, 2> asked{};
     const auto later = [&](std::size_t end, int times) {
-      return [&, end, times](std::size_t) -> std::optional<base::UniqueFd> {
+      return [&, end, times](std::size_t) -> std::optional<net::Socket> {
         if (asked[end]++ != times) return std::nullopt;
         return std::move(kept[end]);
       };
@@ -277,7 +278,7 @@ TEST_CASE("lines may connect late, or not at all, at either end") {
   Pairs pairs(2);
   pairs.left[1].reset();
   pairs.right[1].reset();
-  Channel channel(pairs, [](std::size_t) -> std::optional<base::UniqueFd> {
+  Channel channel(pairs, [](std::size_t) -> std::optional<net::Socket> {
     throw Error(ErrorCode::timeout, "no such rail");
   });
   channel.exchange(20, [](int) {});

@@ -1,7 +1,7 @@
 # Finds the libraries that Rondo uses. An optional library sets a target, or leaves it undefined.
 # For the library:
 find_package(Threads REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto OPTIONAL_COMPONENTS SSL)
 find_package(hwy REQUIRED)
 # For the trainer and the command:
 find_package(ZLIB QUIET)
@@ -31,6 +31,14 @@ if(RONDO_BENCH)
 endif()
 
 find_package(PkgConfig QUIET)
+
+set(RONDO_TLS_MISSING "")
+if(NOT RONDO_WITH_TLS)
+  set(RONDO_TLS_MISSING "librondo_tls.so was not built (RONDO_WITH_TLS is off)")
+elseif(NOT TARGET OpenSSL::SSL OR OPENSSL_VERSION VERSION_LESS 3.0)
+  set(RONDO_TLS_MISSING "librondo_tls.so was not built (no libssl of OpenSSL 3.0 or newer")
+  string(APPEND RONDO_TLS_MISSING " was found, Debian: libssl-dev)")
+endif()
 
 set(RONDO_HWLOC_MISSING "")
 if(NOT RONDO_WITH_HWLOC)

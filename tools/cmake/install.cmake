@@ -13,7 +13,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rondo DESTINATION ${CMAKE_INSTAL
 if(TARGET rondo_train_onednn)
   install(TARGETS rondo_train_onednn LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT onednn)
 endif()
-foreach(module rondo_bootstrap_mpi rondo_ucx rondo_train_cudnn rondo_hwloc)
+foreach(module rondo_bootstrap_mpi rondo_ucx rondo_train_cudnn rondo_hwloc rondo_tls)
   if(TARGET ${module})
     install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
   endif()

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "net/socket.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
 
@@ -50,18 +50,17 @@ struct SocketSettings {
 
 /// Makes the sending end. The socket must be connected and non-blocking; it need not be TCP. Header
 /// and body of a small message are sent by one system call.
-std::unique_ptr<CarrierSender> makeSender(base::UniqueFd socket, const SocketSettings& settings);
+std::unique_ptr<CarrierSender> makeSender(net::Socket socket, const SocketSettings& settings);
 /// Makes the receiving end. A small message is received by one system call; large bodies are
 /// received directly into user memory.
-std::unique_ptr<CarrierReceiver> makeReceiver(base::UniqueFd socket,
-                                              const SocketSettings& settings);
+std::unique_ptr<CarrierReceiver> makeReceiver(net::Socket socket, const SocketSettings& settings);
 
 /// The lines of a channel, in the same order at both ends. At least one is connected.
 struct Lines {
-  std::vector<base::UniqueFd> sockets; ///< empty if a line is not connected yet
+  std::vector<net::Socket> sockets; ///< empty if a line is not connected yet
   /// Returns the socket of such a line when it is connected; nothing while it is not. Throws Error
   /// if it cannot be connected.
-  std::function<std::optional<base::UniqueFd>(std::size_t)> connect;
+  std::function<std::optional<net::Socket>(std::size_t)> connect;
   /// Called when other lines have delivered what a line should have delivered: at most once because
   /// the line is late, and once because it is lost.
   std::function<void(std::size_t line, const std::string& why)> replaced;

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "base/unique_fd.h"
+#include "net/socket.h"
 #include "transports/tcp/carrier.h"
 #include "transports/tcp/socket_io.h"
 
@@ -15,7 +15,7 @@ namespace rondo::transport::tcp {
 /// messages). All functions throw as receiveSome().
 class Inlet {
  public:
-  explicit Inlet(base::UniqueFd socket) : socket_(std::move(socket)) {}
+  explicit Inlet(net::Socket socket) : socket_(std::move(socket)) {}
 
   int socket() const { return socket_.get(); }
   std::size_t ahead() const { return end_ - begin_; }
@@ -31,7 +31,7 @@ class Inlet {
  private:
   std::size_t takeAhead(std::span<const MutableBytes> body, Range range);
 
-  base::UniqueFd socket_;
+  net::Socket socket_;
   std::size_t begin_ = 0, end_ = 0;
   std::array<std::byte, kReadAheadBytes> ahead_; // deliberately not initialized
 };

@@ -12,7 +12,7 @@ namespace {
 
 class Receiver final : public CarrierReceiver {
  public:
-  Receiver(base::UniqueFd socket, const SocketSettings& settings)
+  Receiver(net::Socket socket, const SocketSettings& settings)
       : settings_(settings), inlet_(std::move(socket)) {}
 
   const MessageHeader* peek() override {
@@ -48,8 +48,7 @@ class Receiver final : public CarrierReceiver {
 
 } // namespace
 
-std::unique_ptr<CarrierReceiver> makeReceiver(base::UniqueFd socket,
-                                              const SocketSettings& settings) {
+std::unique_ptr<CarrierReceiver> makeReceiver(net::Socket socket, const SocketSettings& settings) {
   return std::make_unique<Receiver>(std::move(socket), settings);
 }
 

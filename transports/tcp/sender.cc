@@ -30,7 +30,7 @@ struct StreamMessage {
 
 class Sender final : public QueueingSender<StreamMessage> {
  public:
-  Sender(base::UniqueFd socket, const SocketSettings& settings)
+  Sender(net::Socket socket, const SocketSettings& settings)
       : QueueingSender(settings), socket_(std::move(socket)) {}
 
   bool progress() override {
@@ -48,7 +48,7 @@ class Sender final : public QueueingSender<StreamMessage> {
       std::size_t done = done_;
       for (auto number = begin_; number != end_; ++number, done = 0)
         if (!at(number).gather(done, pieces)) break;
-      const std::size_t sent = sendSome(socket_.get(), pieces, settings_);
+      const std::size_t sent = sendSome(socket_, pieces, settings_);
       advance(sent);
       moved |= sent > 0;
       // A short count means that the socket is full: another call would send nothing.
@@ -66,7 +66,7 @@ class Sender final : public QueueingSender<StreamMessage> {
     unanswered_since_ = checkAnswered(socket_.get(), unanswered_since_, settings_);
   }
 
-  base::UniqueFd socket_;
+  net::Socket socket_;
   std::size_t done_ = 0;        ///< bytes of the first message that were sent
   std::uint64_t fruitless_ = 0; ///< consecutive calls of progress() that moved nothing
   base::Clock::time_point unanswered_since_{}; ///< set while progress() moves nothing
@@ -74,7 +74,7 @@ class Sender final : public QueueingSender<StreamMessage> {
 
 } // namespace
 
-std::unique_ptr<CarrierSender> makeSender(base::UniqueFd socket, const SocketSettings& settings) {
+std::unique_ptr<CarrierSender> makeSender(net::Socket socket, const SocketSettings& settings) {
   return std::make_unique<Sender>(std::move(socket), settings);
 }
 

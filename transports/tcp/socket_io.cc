@@ -27,6 +27,22 @@ namespace {
   throw Error(ErrorCode::peer_dead, text, settings.peer);
 }
 
+[[noreturn]] void failAtEnd(const SocketSettings& settings) {
+  throw Error(
+      ErrorCode::peer_dead,
+      settings.channel + ": rank " + std::to_string(settings.peer) + " closed the connection",
+      settings.peer);
+}
+
+[[noreturn]] void failSealed(int error, const char* what, const net::Tls& tls,
+                             const SocketSettings& settings) {
+  if (error != EBADMSG) fail(error, what, settings);
+  throw Error(ErrorCode::transport,
+              settings.channel + ": " + what + " rank " + std::to_string(settings.peer) +
+                  ": TLS: the connection was changed on its way (" + tls.trouble() + ")",
+              settings.peer);
+}
+
 bool notNow(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 msghdr messageOf(Pieces& pieces) {
@@ -38,7 +54,7 @@ msghdr messageOf(Pieces& pieces) {
 
 } // namespace
 
-std::size_t sendSome(int fd, Pieces& pieces, const SocketSettings& settings) {
+std::size_t sendPlain(int fd, Pieces& pieces, const SocketSettings& settings) {
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   const auto list = pieces.list();
   const msghdr message = messageOf(pieces);
@@ -64,7 +80,7 @@ base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
   return since;
 }
 
-std::size_t receiveSome(int fd, Pieces& pieces, const SocketSettings& settings) {
+std::size_t receivePlain(int fd, Pieces& pieces, const SocketSettings& settings) {
   const auto list = pieces.list();
   msghdr message = messageOf(pieces);
   for (;;) {
@@ -72,14 +88,25 @@ std::size_t receiveSome(int fd, Pieces& pieces, const SocketSettings& settings) 
                             ? ::recv(fd, list[0].iov_base, list[0].iov_len, MSG_DONTWAIT)
                             : ::recvmsg(fd, &message, MSG_DONTWAIT);
     if (got > 0) return static_cast<std::size_t>(got);
-    if (got == 0)
-      throw Error(
-          ErrorCode::peer_dead,
-          settings.channel + ": rank " + std::to_string(settings.peer) + " closed the connection",
-          settings.peer);
+    if (got == 0) failAtEnd(settings);
     if (notNow(errno)) return 0;
     if (errno != EINTR) fail(errno, "receiving from", settings);
   }
+}
+
+std::size_t sendSealed(net::Tls& tls, Pieces& pieces, const SocketSettings& settings) {
+  const ssize_t sent = tls.send(pieces.list());
+  if (sent >= 0) return static_cast<std::size_t>(sent);
+  if (notNow(errno)) return 0;
+  failSealed(errno, "sending to", tls, settings);
+}
+
+std::size_t receiveSealed(net::Tls& tls, Pieces& pieces, const SocketSettings& settings) {
+  const ssize_t got = tls.receive(pieces.list());
+  if (got > 0) return static_cast<std::size_t>(got);
+  if (got == 0) failAtEnd(settings);
+  if (notNow(errno)) return 0;
+  failSealed(errno, "receiving from", tls, settings);
 }
 
 std::size_t unacknowledged(int fd) {

@@ -59,9 +59,23 @@ class Pieces {
   std::size_t count_ = 0, bytes_ = 0;
 };
 
-/// Returns the bytes that the kernel has taken; 0 if it has no room now. Throws Error(peer_dead |
-/// unresponsive | system) with the peer as culprit.
-std::size_t sendSome(int fd, Pieces& pieces, const SocketSettings& settings);
+/// The calls of a plain socket.
+std::size_t sendPlain(int fd, Pieces& pieces, const SocketSettings& settings);
+std::size_t receivePlain(int fd, Pieces& pieces, const SocketSettings& settings);
+/// The same with TLS.
+std::size_t sendSealed(net::Tls& tls, Pieces& pieces, const SocketSettings& settings);
+std::size_t receiveSealed(net::Tls& tls, Pieces& pieces, const SocketSettings& settings);
+
+/// Returns the bytes that the kernel has taken; 0 if it has no room now. After a short count the
+/// next call must go on with the same bytes: with TLS they may be encrypted already. Throws
+/// Error(peer_dead | unresponsive | system) with the peer as culprit; with TLS also
+/// Error(transport).
+inline std::size_t sendSome(const net::Socket& socket, Pieces& pieces,
+                            const SocketSettings& settings) {
+  if (net::Tls* const tls = socket.tls()) [[unlikely]]
+    return sendSealed(*tls, pieces, settings);
+  return sendPlain(socket.get(), pieces, settings);
+}
 /// For a socket that has had no room for a while; call it at every check since then. Returns since
 /// when the peer's system has not answered. Throws Error(unresponsive) with the peer as culprit if
 /// that is longer ago than SocketSettings::silence. A peer that does not read, but whose system
@@ -69,9 +83,16 @@ std::size_t sendSome(int fd, Pieces& pieces, const SocketSettings& settings);
 base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
                                       const SocketSettings& settings);
 /// Returns the bytes received; 0 if none have arrived. Throws as sendSome(). An orderly end of the
-/// connection is also Error(peer_dead), because the caller expects more data.
-std::size_t receiveSome(int fd, Pieces& pieces, const SocketSettings& settings);
-/// Bytes that were passed to the socket and that the peer's system has not acknowledged.
+/// connection is also Error(peer_dead), because the caller expects more data. With TLS, bytes that
+/// another than the peer has sent or changed are Error(transport).
+inline std::size_t receiveSome(const net::Socket& socket, Pieces& pieces,
+                               const SocketSettings& settings) {
+  if (net::Tls* const tls = socket.tls()) [[unlikely]]
+    return receiveSealed(*tls, pieces, settings);
+  return receivePlain(socket.get(), pieces, settings);
+}
+/// Bytes that were passed to the socket and that the peer's system has not acknowledged. With TLS
+/// that includes its own bytes, so it is an upper limit of the caller's.
 std::size_t unacknowledged(int fd);
 
 /// Throws Error(transport) with the peer as culprit if a body is larger than a slot.

@@ -63,7 +63,7 @@ struct Cargo {
 };
 
 struct Line {
-  base::UniqueFd socket; ///< empty: not connected yet, or lost
+  net::Socket socket; ///< empty: not connected yet, or lost
   bool lost = false;
   Pace pace;
   std::deque<Cargo> cargo; ///< not acknowledged; all except the last are sent completely
@@ -377,7 +377,7 @@ class StripedSender final : public QueueingSender<Message> {
     while (line.full()) {
       Pieces pieces;
       gather(line, pieces);
-      const std::size_t sent = sendSome(line.socket.get(), pieces, settings_);
+      const std::size_t sent = sendSome(line.socket, pieces, settings_);
       line.taken += sent;
       moved |= sent > 0;
       if (sent < pieces.bytes()) break;

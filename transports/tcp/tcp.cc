@@ -154,13 +154,13 @@ class Pending : public PendingWithDeadline {
 
  protected:
   /// Returns a line's socket; nothing while it is not connected. May outlive this object.
-  using Connect = std::function<std::optional<base::UniqueFd>(std::size_t)>;
+  using Connect = std::function<std::optional<net::Socket>(std::size_t)>;
 
   const SocketSettings settings_;
   Connect connect_;
 
  private:
-  virtual void finish(Port& port, std::vector<base::UniqueFd> sockets) = 0;
+  virtual void finish(Port& port, std::vector<net::Socket> sockets) = 0;
 
   std::unique_ptr<Port> attempt() override {
     std::size_t connected = 0, failed = 0;
@@ -181,7 +181,7 @@ class Pending : public PendingWithDeadline {
     return port;
   }
 
-  std::vector<base::UniqueFd> sockets_;
+  std::vector<net::Socket> sockets_;
 };
 
 class PendingSender final : public Pending {
@@ -202,7 +202,7 @@ class PendingSender final : public Pending {
   }
 
  private:
-  void finish(Port& port, std::vector<base::UniqueFd> sockets) override {
+  void finish(Port& port, std::vector<net::Socket> sockets) override {
     if (sockets.size() == 1) {
       port.path = makeSender(std::move(sockets[0]), settings_);
       return;
@@ -223,21 +223,21 @@ class PendingReceiver final : public Pending {
                   const std::shared_ptr<Rails>& rails)
       : Pending(id, context, wiring.lines()) {
     connect_ = [id, rails, wiring, options = context.options,
-                silence = settings_.silence](std::size_t line) -> std::optional<base::UniqueFd> {
+                silence = settings_.silence](std::size_t line) -> std::optional<net::Socket> {
       auto arrived = (*rails)[wiring.railOf(line)]->take(id, static_cast<int>(line));
       if (!arrived) return std::nullopt;
-      prepare(arrived->fd.get(), options);
+      prepare(arrived->socket.get(), options);
       // For the last byte of the handshake, because keep-alive sends no probes while that is not
       // acknowledged. A sender must not have this timeout: it would also expire if the peer is only
       // slow to read.
-      set(arrived->fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count()),
+      set(arrived->socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count()),
           "TCP_USER_TIMEOUT");
-      return std::move(arrived->fd);
+      return std::move(arrived->socket);
     };
   }
 
  private:
-  void finish(Port& port, std::vector<base::UniqueFd> sockets) override {
+  void finish(Port& port, std::vector<net::Socket> sockets) override {
     if (sockets.size() == 1) port.path = makeReceiver(std::move(sockets[0]), settings_);
     else port.path = makeStripedReceiver({std::move(sockets), connect_, {}}, settings_);
   }

@@ -107,6 +107,14 @@ bool anyFabric() {
 std::unique_ptr<Transport> make(const Context& context) {
   const bool wanted = named(context.options);
   if (!wanted && (!notBuilt().empty() || !anyFabric())) return nullptr;
+  if (context.options.tls) {
+    if (wanted)
+      throw Error(
+          ErrorCode::unsupported,
+          "RONDO_TRANSPORT=ucx: RONDO_TLS=1 does not encrypt what UCX sends; leave out one");
+    base::log(LogLevel::info, "ucx is not used: RONDO_TLS=1 does not encrypt what UCX sends");
+    return nullptr;
+  }
   std::string why;
   Module* const module = openModule(why);
   if (!module) {

@@ -45,6 +45,7 @@ bool set(Options& options, const std::string& name, nb::handle value) {
   else if (name == "socket_interface") options.socket_interface = text();
   else if (name == "comm_id") options.comm_id = text();
   else if (name == "secret_file") options.secret_file = text();
+  else if (name == "tls") options.tls = nb::cast<bool>(value);
   else return false;
   return true;
 }
@@ -60,11 +61,12 @@ Options optionsOf(const nb::kwargs& given) {
       refuse("init", "option " + name + " has a value of a wrong type");
     }
     if (!known)
-      refuse("init", "there is no option " + name +
-                         "; there are algorithm, transports, deterministic, checksum, timeout, "
-                         "init_timeout, heartbeat, patient, channel_bytes, threads, node, bind, "
-                         "socket_interface, comm_id and secret_file, and the variables of `rondo "
-                         "help environment`");
+      refuse("init",
+             "there is no option " + name +
+                 "; there are algorithm, transports, deterministic, checksum, timeout, "
+                 "init_timeout, heartbeat, patient, channel_bytes, threads, node, bind, "
+                 "socket_interface, comm_id, secret_file and tls, and the variables of `rondo "
+                 "help environment`");
   }
   if (options.device != -1)
     refuse("init",
@@ -134,7 +136,7 @@ address of the option comm_id, where rank 0 listens, or by the unique_id that on
 Options (strings if nothing else is said; the same on all ranks; the RONDO_* variables are their
 defaults): algorithm, transports, deterministic, checksum (bool), timeout, init_timeout, heartbeat
 (seconds), patient (bool), channel_bytes (int), threads (int), node, bind, socket_interface,
-comm_id, secret_file.
+comm_id, secret_file, tls (bool).
 
 Raises rondo.Error with code "init_failed" after init_timeout (60 s); the text lists the missing
 ranks.

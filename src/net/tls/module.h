@@ -1,0 +1,63 @@
+// The interface of the module librondo_tls.so, which is linked with OpenSSL's libssl. Programs that
+// do not use TLS never load it.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace rondo::net::tls {
+
+inline constexpr char kModuleFile[] = "librondo_tls.so";
+inline constexpr char kModuleSymbol[] = "rondo_tls_1";
+
+/// Full records that one key may seal. AES-GCM is safe for 2^24.5 of them (RFC 8446, 5.5).
+inline constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 24;
+
+/// TLS 1.3 over a connected, non-blocking socket that somebody else owns. No function blocks or
+/// throws. Destruction sends nothing. One thread at a time.
+class Tls {
+ public:
+  enum class Step { done, wants_to_read, wants_to_write, failed };
+
+  Tls() = default;
+  virtual ~Tls() = default;
+  Tls(const Tls&) = delete;
+  Tls& operator=(const Tls&) = delete;
+
+  /// Continues the handshake. Call it again when the socket is ready for what the result says.
+  virtual Step handshake() = 0;
+
+  /// As sendmsg(): returns the bytes whose records the kernel has taken, or -1 with errno. After
+  /// EAGAIN or a short count, the next call must begin with the first byte that was not counted:
+  /// its record may be sealed already. EBADMSG: libssl failed; see trouble().
+  virtual ssize_t send(std::span<const iovec> list) = 0;
+  /// As recvmsg(): returns the bytes received, 0 at the end of the connection, or -1 with errno. A
+  /// short count means that nothing more has arrived. EBADMSG: a record is not authentic, or the
+  /// peer has found one that is not; see trouble().
+  virtual ssize_t receive(std::span<const iovec> list) = 0;
+  /// Whether receive() may return bytes although the socket has none.
+  virtual bool buffered() const = 0;
+
+  /// Whether the connection has ended or broken, which is not an error of TLS.
+  virtual bool ended() const = 0;
+  /// The reason of the last failure.
+  virtual std::string trouble() const = 0;
+};
+
+struct Settings {
+  int fd = -1;
+  bool dials = false;              ///< the side that made the connection is TLS's client
+  std::array<std::byte, 32> key{}; ///< pre-shared: both sides have it
+  std::uint64_t records_per_key = kRecordsPerKey;
+};
+
+/// Returns null with a reason in `why` if libssl cannot make a stream.
+using OpenFunction = Tls* (*)(const Settings&, std::string& why);
+
+} // namespace rondo::net::tls

@@ -1,0 +1,478 @@
+// Proves: TLS connections carry all bytes whatever the sizes, refuse peers without the key, cannot
+// be talked out of TLS, keep the handshake's limits, and leave a forked child nothing to break.
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "bootstrap/link.h"
+#include "net/peers.h"
+#include "net/tls.h"
+#include "rondo/error.h"
+#include "support/forked_child.h"
+
+using namespace rondo;
+using namespace rondo::net;
+using namespace rondo::net::test;
+using rondo::test::Child;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes randomBytes(std::size_t size) {
+  static std::mt19937 random(5);
+  Bytes bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+SocketAddress loopback() { return SocketAddress::parse("127.0.0.1:0", ""); }
+
+Dial::Settings withTls(const Host& host) {
+  Dial::Settings settings = host.dial();
+  settings.hello.tls = true;
+  return settings;
+}
+
+std::string errorOf(const Dial::Settings& settings, ErrorCode code) {
+  try {
+    Dial(settings).wait();
+  } catch (const Error& error) {
+    CHECK(error.code() == code);
+    return error.what();
+  }
+  FAIL("the connection was made");
+  return {};
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Divides the bytes into pieces of these sizes, over and over.
+std::vector<iovec> cut(Bytes& bytes, const std::vector<std::size_t>& sizes, std::size_t from,
+                       std::size_t most_pieces) {
+  std::vector<iovec> list;
+  for (std::size_t i = 0; from < bytes.size() && list.size() < most_pieces; ++i) {
+    const std::size_t size = std::min(sizes[i % sizes.size()], bytes.size() - from);
+    list.push_back({bytes.data() + from, size});
+    from += size;
+  }
+  return list;
+}
+
+/// Sends and receives on one thread, so that each side meets a socket that is full or empty.
+void carry(Tls& out, Tls& in, Bytes sent, const std::vector<std::size_t>& send_sizes,
+           const std::vector<std::size_t>& receive_sizes) {
+  Bytes got(sent.size());
+  std::size_t out_at = 0, in_at = 0;
+  int full = 0;
+  const Deadline deadline(60s);
+  while (in_at < got.size() && !deadline.passed()) {
+    if (out_at < sent.size()) {
+      const auto list = cut(sent, send_sizes, out_at, 32);
+      std::size_t asked = 0;
+      for (const iovec& piece : list) asked += piece.iov_len;
+      const ssize_t count = out.send(list);
+      if (count < 0 && errno != EAGAIN) FAIL("send failed: " << out.trouble());
+      if (count > 0) out_at += static_cast<std::size_t>(count);
+      if (count < static_cast<ssize_t>(asked)) ++full;
+    }
+    const ssize_t count = in.receive(cut(got, receive_sizes, in_at, 32));
+    if (count > 0) in_at += static_cast<std::size_t>(count);
+    else if (count == 0 || errno != EAGAIN) FAIL("receive failed: " << in.trouble());
+  }
+  CHECK(out_at == sent.size());
+  CHECK(got == sent);
+  if (sent.size() > 4'000'000) CHECK(full > 0);
+}
+
+/// Two ends of TLS over sockets with small buffers. `key` is that of the side that accepts.
+struct Ends {
+  explicit Ends(const Key& dialer_key, const Key& key, std::uint64_t records_per_key) {
+    int fds[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+    const int small = 20'000;
+    for (const int fd : fds) ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    dialer = Socket(UniqueFd(fds[0]), makeTls(fds[0], true, dialer_key, records_per_key));
+    accepter = Socket(UniqueFd(fds[1]), makeTls(fds[1], false, key, records_per_key));
+  }
+  /// The results of both sides' handshakes, each of which ends.
+  std::pair<Tls::Step, Tls::Step> shake() {
+    const auto over = [](Tls::Step step) {
+      return step == Tls::Step::done || step == Tls::Step::failed;
+    };
+    Tls::Step a = Tls::Step::wants_to_read, b = a;
+    for (int i = 0; i < 10 && !(over(a) && over(b)); ++i) {
+      if (!over(a)) a = dialer.tls()->handshake();
+      if (!over(b)) b = accepter.tls()->handshake();
+    }
+    return {a, b};
+  }
+  Socket dialer, accepter;
+};
+
+Key keyOf(int seed) {
+  Key key{};
+  key.fill(static_cast<std::byte>(seed));
+  return key;
+}
+
+} // namespace
+
+TEST_CASE("tls: all bytes arrive, in both directions, whatever their pieces") {
+  for (const std::size_t size : {1, 15, 16383, 16384, 16385, 65536, 65537, 300'001, 5'000'003}) {
+    Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
+    REQUIRE(ends.shake() == std::pair(Tls::Step::done, Tls::Step::done));
+    const std::vector<std::vector<std::size_t>> cuts = {
+        {16, 1'000'000}, {16384}, {1, 16383, 2, 40'000}, {7, 3}};
+    for (const auto& sizes : cuts) {
+      if (size > 1'000'000 && sizes.back() < 100) continue;
+      INFO(size << " bytes");
+      carry(*ends.dialer.tls(), *ends.accepter.tls(), randomBytes(size), sizes, {1000, 64'000});
+      carry(*ends.accepter.tls(), *ends.dialer.tls(), randomBytes(size), {50'000}, sizes);
+    }
+  }
+}
+
+TEST_CASE("tls: the key changes before too many records have used it") {
+  // 5 MB are 305 records: 152 changes.
+  Ends ends(keyOf(1), keyOf(1), 2);
+  REQUIRE(ends.shake() == std::pair(Tls::Step::done, Tls::Step::done));
+  carry(*ends.dialer.tls(), *ends.accepter.tls(), randomBytes(5'000'000), {100'000}, {100'000});
+  carry(*ends.accepter.tls(), *ends.dialer.tls(), randomBytes(5'000'000), {100'000}, {100'000});
+}
+
+TEST_CASE("tls: a change of the key is a message after so many records") {
+  Ends ends(keyOf(1), keyOf(1), 2);
+  REQUIRE(ends.shake() == std::pair(Tls::Step::done, Tls::Step::done));
+  Bytes sent = randomBytes(10), wire(1000);
+  std::vector<std::size_t> lengths;
+  for (int i = 0; i < 5; ++i) REQUIRE(ends.dialer.tls()->send(cut(sent, {10}, 0, 1)) == 10);
+  const ssize_t size = ::recv(ends.accepter.get(), wire.data(), wire.size(), 0);
+  for (std::size_t at = 0; at + 5 <= static_cast<std::size_t>(size); at += 5 + lengths.back())
+    lengths.push_back(std::to_integer<std::size_t>(wire[at + 3]) * 256 +
+                      std::to_integer<std::size_t>(wire[at + 4]));
+  // 10 bytes, or 5 of KeyUpdate, with the type and the tag.
+  CHECK(lengths == std::vector<std::size_t>{27, 27, 22, 27, 27, 22, 27});
+}
+
+TEST_CASE("tls: without the same key there is no connection") {
+  Ends ends(keyOf(1), keyOf(2), tls::kRecordsPerKey);
+  CHECK(ends.shake() == std::pair(Tls::Step::failed, Tls::Step::failed));
+  CHECK(ends.accepter.tls()->trouble() != "");
+  CHECK(ends.dialer.tls()->trouble() != "");
+}
+
+TEST_CASE("tls: a byte that changes on its way ends the connection, and stays an error") {
+  for (const std::size_t at : {0, 3, 5, 100, 1015}) {
+    Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
+    REQUIRE(ends.shake() == std::pair(Tls::Step::done, Tls::Step::done));
+    Bytes sent = randomBytes(1000);
+    REQUIRE(ends.dialer.tls()->send(cut(sent, {1000}, 0, 1)) == 1000);
+    Bytes wire(2000);
+    const ssize_t size = ::recv(ends.accepter.get(), wire.data(), wire.size(), 0);
+    REQUIRE(size == 1000 + 5 + 1 + 16); // header, type, tag
+    wire[at] ^= std::byte{1};
+    REQUIRE(::send(ends.dialer.get(), wire.data(), static_cast<std::size_t>(size), 0) == size);
+    Bytes got(1000);
+    for (int i = 0; i < 3; ++i) {
+      errno = 0;
+      CHECK(ends.accepter.tls()->receive(cut(got, {1000}, 0, 1)) == -1);
+      // A longer length makes the record incomplete.
+      if (at != 3) CHECK(errno == EBADMSG);
+    }
+    CHECK(got == Bytes(1000));
+  }
+}
+
+TEST_CASE("tls: connections of a listener, with and without it") {
+  for (const SocketAddress& address : families()) {
+    if (address.family == SocketAddress::Family::unix_abstract) continue;
+    const NoLeak check;
+    Host host(address);
+    for (const bool encrypted : {true, false, true}) {
+      Dial::Settings settings = host.dial();
+      settings.hello.tls = encrypted;
+      Dial dial(settings);
+      Socket mine = dial.wait();
+      Accepted theirs = host.take();
+      CHECK(theirs.hello.tls == encrypted);
+      CHECK(theirs.session_key == dial.sessionKey());
+      REQUIRE((mine.tls() != nullptr) == encrypted);
+      REQUIRE((theirs.socket.tls() != nullptr) == encrypted);
+      if (!encrypted) continue;
+      CHECK_FALSE(Socket(std::move(mine)).plain()); // no byte in the clear by mistake
+    }
+    Dial dial(withTls(host));
+    Socket mine = dial.wait();
+    Accepted theirs = host.take();
+    carry(*mine.tls(), *theirs.socket.tls(), randomBytes(3'000'000), {100'000}, {70'000});
+    carry(*theirs.socket.tls(), *mine.tls(), randomBytes(3'000'000), {100'000}, {70'000});
+    mine.reset();
+    Bytes end(1);
+    ssize_t result = -1;
+    CHECK(eventually([&] {
+      result = theirs.socket.tls()->receive(cut(end, {1}, 0, 1));
+      return result >= 0;
+    }));
+    CHECK(result == 0); // the end of the socket is the end of the connection
+    CHECK(host.acceptor.rejected() == 0);
+  }
+}
+
+TEST_CASE("tls: many dials at once") {
+  const NoLeak check;
+  Host host(loopback(), Secret::random(), 3000ms, 8);
+  std::vector<std::unique_ptr<Dial>> dials;
+  for (int i = 0; i < 60; ++i) {
+    Dial::Settings settings = withTls(host);
+    settings.hello.rank = i;
+    settings.hello.size = 60;
+    dials.push_back(std::make_unique<Dial>(settings));
+  }
+  std::set<int> seen;
+  std::vector<Socket> mine;
+  for (auto& dial : dials) mine.push_back(dial->wait());
+  for (int i = 0; i < 60; ++i) seen.insert(host.take().hello.rank);
+  CHECK(seen.size() == 60);
+}
+
+TEST_CASE("tls: a wrong secret is refused on both sides") {
+  Host host(loopback());
+  Dial::Settings settings = withTls(host);
+  settings.secret = Secret::random();
+  CHECK(has(errorOf(settings, ErrorCode::transport), "does not know this job's secret"));
+  CHECK(host.rejects(1));
+}
+
+TEST_CASE("tls: not without a secret, and not over a Unix socket") {
+  Host open(loopback(), Secret{});
+  CHECK(has(errorOf(withTls(open), ErrorCode::invalid_argument), "secret"));
+  Host local(unixAddress());
+  CHECK(has(errorOf(withTls(local), ErrorCode::invalid_argument), "network"));
+  for (Host* host : {&open, &local}) {
+    RawPeer raw(host->acceptor.address());
+    handshake::HelloMessage message = helloMessage();
+    message.hello.tls = true;
+    raw.send(handshake::encodeHello(message));
+    const Bytes reply = raw.receive(handshake::kReplyBytes);
+    REQUIRE(reply.size() == handshake::kReplyBytes);
+    CHECK(handshake::decodeReply(reply).result == handshake::HandshakeResult::no_tls);
+    CHECK(raw.closed());
+    CHECK(host->rejects(1));
+  }
+}
+
+namespace {
+
+/// Between a dialing side and a listener; changes one byte of the hello.
+class Meddler {
+ public:
+  Meddler(const SocketAddress& listener, std::size_t byte) {
+    UniqueFd own = RawPeer::unconnected(listener);
+    const NativeAddress any = toNative(loopback());
+    REQUIRE(::bind(own.get(), any.get(), any.length) == 0);
+    REQUIRE(::listen(own.get(), 4) == 0);
+    address = localAddress(own.get());
+    thread_ = std::jthread([listener, byte, fd = std::move(own)] {
+      const UniqueFd from(::accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      const UniqueFd to = RawPeer::unconnected(listener);
+      const NativeAddress native = toNative(listener);
+      if (::connect(to.get(), native.get(), native.length) != 0) return;
+      std::array<std::byte, 4096> bytes;
+      for (bool first = true;;) {
+        std::array<pollfd, 2> ends{pollfd{from.get(), POLLIN, 0}, pollfd{to.get(), POLLIN, 0}};
+        if (::poll(ends.data(), ends.size(), 20'000) <= 0) return;
+        for (std::size_t i = 0; i < 2; ++i) {
+          if (ends[i].revents == 0) continue;
+          const ssize_t got = ::recv(ends[i].fd, bytes.data(), bytes.size(), 0);
+          if (got <= 0) return;
+          if (std::exchange(first, false)) bytes[byte] ^= std::byte{1};
+          ::send(ends[1 - i].fd, bytes.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL);
+        }
+      }
+    });
+  }
+  SocketAddress address;
+
+ private:
+  std::jthread thread_;
+};
+
+} // namespace
+
+TEST_CASE("tls: nobody between the sides can switch it on or off") {
+  constexpr std::size_t kFlags = 4 + 2 + 2 + 1 + 1; // magic, version, size, purpose, passed
+  for (const bool encrypted : {true, false}) {
+    Host host(loopback());
+    const Meddler meddler(host.acceptor.address(), kFlags);
+    Dial::Settings settings = host.dial();
+    settings.address = meddler.address;
+    settings.hello.tls = encrypted;
+    CHECK(has(errorOf(settings, ErrorCode::transport), "does not know this job's secret"));
+    CHECK(host.rejects(1));
+    CHECK(host.count() == 0);
+  }
+}
+
+namespace {
+
+/// A peer that knows the secret and stops before TLS.
+struct Halfway {
+  explicit Halfway(Host& host) : raw(host.acceptor.address()) {
+    handshake::HelloMessage message = helloMessage();
+    message.hello.tls = true;
+    const auto hello = handshake::encodeHello(message);
+    raw.send(hello);
+    const auto reply = handshake::decodeReply(raw.receive(handshake::kReplyBytes));
+    raw.send(handshake::dialerProof(handshake::keyOf(host.secret), hello, reply.nonce));
+  }
+  RawPeer raw;
+};
+
+} // namespace
+
+TEST_CASE("tls: a peer that stops, ends or sends garbage in the middle of the handshake") {
+  const NoLeak check;
+  Host host(loopback(), Secret::random(), 300ms);
+  Halfway silent(host);
+  CHECK(silent.raw.closed()); // at the limit
+  CHECK(host.rejects(1));
+  { const Halfway ends(host); }
+  CHECK(host.rejects(2));
+  Halfway garbage(host);
+  garbage.raw.send(randomBytes(500));
+  CHECK(host.rejects(3));
+  host.checkWorks();
+}
+
+namespace {
+
+/// Accepts a connection that asks for TLS, proves the secret, and then does `then` with it.
+class FalseHost {
+ public:
+  FalseHost(const Secret& secret, std::function<void(RawPeer&)> then) {
+    UniqueFd own = RawPeer::unconnected(loopback());
+    const NativeAddress any = toNative(loopback());
+    REQUIRE(::bind(own.get(), any.get(), any.length) == 0);
+    REQUIRE(::listen(own.get(), 4) == 0);
+    address = localAddress(own.get());
+    thread_ = std::jthread([this, secret, then, fd = std::move(own)] {
+      for (;;) {
+        pollfd waiting{fd.get(), POLLIN, 0};
+        while (::poll(&waiting, 1, 10) == 0)
+          if (stop) return;
+        RawPeer peer(UniqueFd(::accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+        const Bytes bytes = peer.receive(handshake::kHelloBytes);
+        if (bytes.size() != handshake::kHelloBytes) continue;
+        handshake::HelloBytes hello{};
+        std::copy(bytes.begin(), bytes.end(), hello.begin());
+        handshake::ReplyMessage reply;
+        reply.proof = handshake::accepterProof(handshake::keyOf(secret), hello, reply.nonce);
+        peer.send(handshake::encodeReply(reply));
+        peer.receive(handshake::kProofBytes);
+        ++tries;
+        then(peer);
+      }
+    });
+  }
+  ~FalseHost() { stop = true; }
+  SocketAddress address;
+  std::atomic<int> tries{0};
+  std::atomic<bool> stop{false};
+
+ private:
+  std::jthread thread_;
+};
+
+Dial::Settings dialOf(const FalseHost& host, const Secret& secret, Clock::duration limit) {
+  Dial::Settings settings;
+  settings.address = host.address;
+  settings.secret = secret;
+  settings.hello.job = kJob;
+  settings.hello.tls = true;
+  settings.deadline = Deadline(limit).at();
+  return settings;
+}
+
+} // namespace
+
+TEST_CASE("tls: a listener that is silent, ends or sends garbage in the middle of the handshake") {
+  const NoLeak check;
+  const Secret secret = Secret::random();
+  {
+    FalseHost host(secret, [&](RawPeer& peer) { peer.receive(10'000); });
+    const auto before = Clock::now();
+    errorOf(dialOf(host, secret, 300ms), ErrorCode::timeout);
+    CHECK(Clock::now() - before < 10s);
+    host.stop = true;
+  }
+  {
+    FalseHost host(secret, [](RawPeer&) {});
+    const std::string error = errorOf(dialOf(host, secret, 500ms), ErrorCode::timeout);
+    CHECK(has(error, "closed the connection during the handshake"));
+    CHECK(host.tries > 1); // it may have been dropped for others, and dials again
+  }
+  {
+    FalseHost host(secret, [](RawPeer& peer) {
+      peer.send(Bytes(100, std::byte{'x'}));
+      peer.receive(10'000);
+    });
+    CHECK(has(errorOf(dialOf(host, secret, 20s), ErrorCode::transport), "TLS's handshake"));
+  }
+}
+
+TEST_CASE("tls: a forked child drops its copy, and the connection goes on") {
+  Host host(loopback());
+  Dial dial(withTls(host));
+  Socket mine = dial.wait();
+  Accepted theirs = host.take();
+  Child child([&] {
+    mine.reset();
+    theirs.socket.reset();
+    return 0;
+  });
+  CHECK(child.end() == 0);
+  carry(*mine.tls(), *theirs.socket.tls(), randomBytes(100'000), {1000}, {1000});
+}
+
+TEST_CASE("tls: a link finds frames that were read with the end of the handshake") {
+  using bootstrap::Link;
+  namespace frames = bootstrap::frames;
+  const auto loop = EventLoop::get();
+  const Secret secret = Secret::random();
+  std::vector<std::shared_ptr<Link>> links;
+  // The listener's callback runs before the dialing side reads the welcome, on the same thread.
+  Acceptor acceptor({loopback(), secret, kJob, 128, 3000ms, {}}, [&](Accepted peer) {
+    links.push_back(
+        Link::open(loop, std::move(peer.socket), peer.session_key, Link::Side::hub, {}));
+    for (const std::uint64_t number : {1, 2, 3})
+      links.back()->send(frames::Type::ask, frames::Ask{number, 0});
+  });
+  Dial::Settings settings;
+  settings.address = acceptor.address();
+  settings.secret = secret;
+  settings.hello.job = kJob;
+  settings.hello.tls = true;
+  settings.deadline = Deadline(20s).at();
+  Dial dial(settings);
+  Socket mine = dial.wait();
+  CHECK(mine.tls()->buffered());
+  std::atomic<int> heard{0};
+  loop->call([&] {
+    links.push_back(Link::open(loop, std::move(mine), dial.sessionKey(), Link::Side::member,
+                               {[&](frames::Type, base::Reader& in) {
+                                  frames::Ask::read(in);
+                                  ++heard;
+                                },
+                                {}}));
+  });
+  CHECK(eventually([&] { return heard == 3; }));
+  loop->call([&] { links.clear(); });
+}
