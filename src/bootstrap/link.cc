@@ -146,7 +146,7 @@ void Link::readSome() {
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count == 0) return end("its connection was closed");
     if (count < 0 && errno == EBADMSG && socket_.tls())
-      return end("TLS cannot read its connection: " + socket_.tls()->trouble());
+      return end("its control connection failed in TLS: " + socket_.tls()->trouble());
     if (count < 0) return end(std::string("its connection broke: ") + std::strerror(errno));
     in_.insert(in_.end(), chunk.begin(), chunk.begin() + count);
     parse();

@@ -134,7 +134,7 @@ class ProcessJobs::Opening {
     if (membership_ && membership_->settings().tls != settings_.tls)
       throw Error(ErrorCode::invalid_argument,
                   std::string("this rank joined its job with RONDO_TLS=") +
-                      (settings_.tls ? "0" : "1") + ", which holds until the process ends");
+                      (settings_.tls ? "0" : "1") + ", and uses it until it has left");
     if (membership_) return *membership_;
     membership_ = Membership::join(settings_);
     const base::NoFork whole;

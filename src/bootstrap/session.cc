@@ -98,8 +98,8 @@ Membership::Settings atAddress(const MeetingPoint& point, const LaunchInfo& laun
   if (!settings.secret.present && options.tls)
     throw Error(ErrorCode::invalid_argument,
                 "RONDO_TLS=1 needs the job's secret as its key: set RONDO_SECRET_FILE to a file of "
-                "mode 0600 with 32 random bytes that is the same on all machines, or let the ranks "
-                "meet by a unique id (rondo run, mpirun)");
+                "mode 0600 with 32 random bytes that is the same on all machines, or start the "
+                "ranks with rondo run");
   if (!settings.secret.present && !settings.hub.loopback())
     throw Error(ErrorCode::init_failed,
                 "the rendezvous would be at " + settings.hub.text() +

@@ -8,6 +8,7 @@
 
 #include "base/codec.h"
 #include "base/log.h"
+#include "rondo/error.h"
 #include "topology/place.h"
 
 namespace rondo::comm {
@@ -46,6 +47,18 @@ RankInfo decode(std::span<const std::byte> bytes) {
   return info;
 }
 
+/// Throws Error(init_failed), the same on all ranks.
+void requireEqualTls(const std::vector<bool>& tls) {
+  const auto other = std::find(tls.begin(), tls.end(), !tls[0]);
+  if (other == tls.end()) return;
+  const int rank = static_cast<int>(other - tls.begin());
+  throw Error(ErrorCode::init_failed,
+              "rank " + std::to_string(rank) + " has RONDO_TLS=" + (tls[0] ? "0" : "1") +
+                  ", but rank 0 has RONDO_TLS=" + (tls[0] ? "1" : "0") +
+                  ": set it to the same value on all ranks",
+              rank);
+}
+
 } // namespace
 
 Agreed agree(bootstrap::Session& session, Options options) {
@@ -55,6 +68,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
   out.text(options.planner);
   out.u8(options.deterministic);
   out.u8(options.checksum);
+  out.u8(options.tls);
   out.i32(options.channel_depth);
   out.i32(options.device);
   out.text(options.trace_folder);
@@ -62,6 +76,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
   Unbound::own().write(out);
   const auto blobs = session.allGather(out.bytes(), options.init_timeout);
   Agreed agreed;
+  std::vector<bool> tls;
   for (std::size_t r = 0; r < blobs.size(); ++r) {
     base::Reader in(blobs[r], "a rank's settings");
     Options theirs;
@@ -70,6 +85,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     theirs.planner = in.text(kMaxText);
     theirs.deterministic = in.u8() != 0;
     theirs.checksum = in.u8() != 0;
+    tls.push_back(in.u8() != 0);
     theirs.channel_depth = in.i32();
     agreed.devices.push_back(in.i32());
     theirs.trace_folder = in.text(kMaxText);
@@ -85,6 +101,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     options.channel_depth = theirs.channel_depth;
     options.trace_folder = theirs.trace_folder;
   }
+  requireEqualTls(tls);
   // A slot must hold one element per rank, otherwise the smallest tile does not fit in a message.
   if (options.channel_bytes > 0) {
     const auto depth =

@@ -335,7 +335,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   std::string whyNoTls(const Secret& secret) const {
     if (settings.address.family == SocketAddress::Family::unix_abstract)
       return "Unix sockets have none";
-    return secret.present ? tlsMissing() : "this job has no secret";
+    return secret.present ? tlsMissing() : ""; // without a secret the proof fails
   }
 
   void check(Number number, HalfOpen& peer) {
@@ -353,19 +353,21 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     }
     const int fd = peer.socket.get();
     const Mac key = handshake::tlsKey(peer.key, peer.hello_bytes, peer.nonce);
-    peer.socket = Socket(std::move(peer.socket).plain(), makeTls(fd, false, key));
+    auto tls = makeTls(fd, false, key);
+    peer.socket = Socket(std::move(peer.socket).plain(), std::move(tls));
     peer.stage = Stage::tls;
     encrypt(number, peer);
   }
 
   /// The welcome is the first byte inside TLS, so a peer that gets it knows that this side has
-  /// finished TLS's handshake.
+  /// finished the TLS handshake.
   void encrypt(Number number, HalfOpen& peer) {
     Tls& tls = *peer.socket.tls();
     switch (tls.handshake()) {
       case Tls::Step::wants_to_read: return loop->rewatch(peer.watch, EPOLLIN);
       case Tls::Step::wants_to_write: return loop->rewatch(peer.watch, EPOLLOUT);
-      case Tls::Step::failed: return reject(number, "TLS", "TLS's handshake: " + tls.trouble());
+      case Tls::Step::failed:
+        return reject(number, "TLS", "the TLS handshake failed: " + tls.trouble());
       case Tls::Step::done: break;
     }
     auto welcome = handshake::kWelcome;

@@ -199,8 +199,8 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     }
     if (message.result == handshake::HandshakeResult::no_tls) {
       return end(ErrorCode::transport,
-                 "this rank has RONDO_TLS=1, but the listener's process cannot use TLS; its log "
-                 "says why");
+                 "this rank has RONDO_TLS=1, but the listener answered that its process cannot use "
+                 "TLS; its log says why");
     }
     const Mac wanted = handshake::accepterProof(key, hello, message.nonce);
     if (!equalConstantTime(wanted, message.proof)) {
@@ -216,7 +216,8 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     if (!settings.hello.tls) return;
     const int fd = socket.get();
     const Mac shared = handshake::tlsKey(key, hello, message.nonce);
-    socket = Socket(std::move(socket).plain(), makeTls(fd, true, shared));
+    auto tls = makeTls(fd, true, shared);
+    socket = Socket(std::move(socket).plain(), std::move(tls));
     stage = Stage::tls;
     encrypt();
   }
@@ -227,7 +228,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
       case Tls::Step::wants_to_write: return loop->rewatch(watch, EPOLLOUT);
       case Tls::Step::failed:
         if (socket.tls()->ended()) return peerGone();
-        return end(ErrorCode::transport, "TLS's handshake: " + socket.tls()->trouble());
+        return end(ErrorCode::transport, "the TLS handshake failed: " + socket.tls()->trouble());
       case Tls::Step::done: break;
     }
     stage = Stage::welcome;

@@ -12,7 +12,7 @@ namespace rondo::net {
 
 /// Owns the descriptor and, with TLS, the state of the encryption. One thread at a time.
 ///
-/// Nothing reads or writes the descriptor of a connection with TLS except tls(). The end of a
+/// With TLS only tls() sends on the descriptor and interprets received bytes. The end of a
 /// connection is that of its socket: TLS sends no message of its own about it.
 class Socket {
  public:

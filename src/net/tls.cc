@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <mutex>
+#include <optional>
 
 #include "base/fork.h"
 #include "base/module.h"
@@ -31,11 +32,11 @@ Opened open() {
 
 Opened opened() {
   static std::mutex mutex;
-  static Opened once;
+  static std::optional<Opened> once;
   const base::NoFork together;
   const std::lock_guard lock(mutex);
-  if (!once.make) once = open();
-  return once;
+  if (!once) once = open();
+  return *once;
 }
 
 } // namespace
@@ -50,6 +51,7 @@ void requireTls(const std::string& what) {
 std::unique_ptr<Tls> makeTls(int fd, bool dials, const Key& key, std::uint64_t records_per_key) {
   requireTls("TLS");
   std::string why;
+  const base::NoFork whole; // libssl makes what all connections share with the first one
   std::unique_ptr<Tls> made(opened().make({fd, dials, key, records_per_key}, why));
   if (!made) throw Error(ErrorCode::system, "libssl cannot make a connection: " + why);
   return made;

@@ -216,14 +216,17 @@ struct Outcome {
   std::string text;
 };
 
-/// Ranks that create a communicator with these settings of RONDO_TLS. The first comes first.
-std::vector<Outcome> meet(const std::vector<bool>& tls) {
+/// Ranks that create a communicator with these settings of RONDO_TLS, as threads of one process or
+/// over sockets. The first comes first.
+std::vector<Outcome> meet(const std::vector<bool>& tls, bool threads = false) {
   const int size = static_cast<int>(tls.size());
   const UniqueId id = UniqueId::create(withTls(false));
+  const Rendezvous local = Rendezvous::inProcess(size);
   std::vector<std::future<Communicator>> coming;
   for (int rank = 0; rank < size; ++rank) {
-    coming.push_back(Communicator::createAsync(Rendezvous::uniqueId(id, rank, size),
-                                               withTls(tls[static_cast<std::size_t>(rank)])));
+    coming.push_back(
+        Communicator::createAsync(threads ? local.as(rank) : Rendezvous::uniqueId(id, rank, size),
+                                  withTls(tls[static_cast<std::size_t>(rank)])));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   std::vector<Outcome> outcomes;
@@ -243,14 +246,16 @@ std::vector<Outcome> meet(const std::vector<bool>& tls) {
 TEST_CASE("tls: ranks whose settings differ all fail, and each error names the difference") {
   for (const std::vector<bool>& tls :
        {std::vector<bool>{true, false}, {false, true}, {true, true, false}, {false, false, true}}) {
-    const auto outcomes = meet(tls);
-    for (std::size_t r = 0; r < outcomes.size(); ++r) {
-      INFO("rank " << r << " of " << outcomes.size() << ": " << outcomes[r].text);
-      REQUIRE(outcomes[r].code);
-      CHECK(*outcomes[r].code == ErrorCode::init_failed);
-      const std::string last = std::to_string(outcomes.size() - 1);
-      CHECK(has(outcomes[r].text, "rank " + last + " has RONDO_TLS=" + (tls.back() ? "1" : "0") +
-                                      ", but rank 0 has RONDO_TLS=" + (tls.front() ? "1" : "0")));
+    for (const bool threads : {false, true}) {
+      const auto outcomes = meet(tls, threads);
+      for (std::size_t r = 0; r < outcomes.size(); ++r) {
+        INFO("rank " << r << " of " << outcomes.size() << ": " << outcomes[r].text);
+        REQUIRE(outcomes[r].code);
+        CHECK(*outcomes[r].code == ErrorCode::init_failed);
+        const std::string last = std::to_string(outcomes.size() - 1);
+        CHECK(has(outcomes[r].text, "rank " + last + " has RONDO_TLS=" + (tls.back() ? "1" : "0") +
+                                        ", but rank 0 has RONDO_TLS=" + (tls.front() ? "1" : "0")));
+      }
     }
   }
   for (const bool same : {true, false})

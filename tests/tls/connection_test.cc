@@ -424,7 +424,8 @@ TEST_CASE("tls: a listener that is silent, ends or sends garbage in the middle o
       peer.send(Bytes(100, std::byte{'x'}));
       peer.receive(10'000);
     });
-    CHECK(has(errorOf(dialOf(host, secret, 20s), ErrorCode::transport), "TLS's handshake"));
+    CHECK(
+        has(errorOf(dialOf(host, secret, 20s), ErrorCode::transport), "the TLS handshake failed"));
   }
 }
 

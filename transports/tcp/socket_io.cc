@@ -36,10 +36,14 @@ namespace {
 
 [[noreturn]] void failSealed(int error, const char* what, const net::Tls& tls,
                              const SocketSettings& settings) {
+  const std::string peer = "rank " + std::to_string(settings.peer);
+  if (error == EPROTO)
+    throw Error(ErrorCode::system,
+                settings.channel + ": TLS cannot encrypt for " + peer + " (" + tls.trouble() + ")");
   if (error != EBADMSG) fail(error, what, settings);
   throw Error(ErrorCode::transport,
-              settings.channel + ": " + what + " rank " + std::to_string(settings.peer) +
-                  ": TLS: the connection was changed on its way (" + tls.trouble() + ")",
+              settings.channel + ": TLS refused bytes from " + peer + " (" + tls.trouble() +
+                  "): they were changed on the way",
               settings.peer);
 }
 

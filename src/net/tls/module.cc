@@ -29,7 +29,7 @@ constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 constexpr std::size_t kBatchBytes = 2 * kRecordBytes;
 constexpr std::size_t kReadAheadBytes = 32 * 1024;
 constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
-constexpr char kGroups[] = "X25519:P-256";
+constexpr char kGroups[] = "X25519:P-256", kFipsGroups[] = "P-256";
 constexpr char kIdentity[] = "rondo";
 
 struct Free {
@@ -108,15 +108,15 @@ SSL_CTX* OpenSsl::context() {
     const bool set = ::SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                      ::SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                      ::SSL_CTX_set_ciphersuites(ctx, kSuite) == 1 &&
-                     ::SSL_CTX_set1_groups_list(ctx, kGroups) == 1 &&
+                     (::SSL_CTX_set1_groups_list(ctx, kGroups) == 1 ||
+                      ::SSL_CTX_set1_groups_list(ctx, kFipsGroups) == 1) &&
                      ::SSL_CTX_set_num_tickets(ctx, 0) == 1;
     if (!set) {
       ::SSL_CTX_free(ctx);
       return nullptr;
     }
-    ::SSL_CTX_clear_options(ctx, SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
+    ::SSL_CTX_clear_options(ctx, SSL_OP_ENABLE_MIDDLEBOX_COMPAT | SSL_OP_ALLOW_NO_DHE_KEX);
     ::SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    ::SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
     ::SSL_CTX_set_read_ahead(ctx, 1);
     ::SSL_CTX_set_default_read_buffer_len(ctx, kReadAheadBytes);
     ::SSL_CTX_set_psk_client_callback(ctx, ofClient);
@@ -300,7 +300,8 @@ bool OpenSsl::seal(std::span<const iovec> list, std::size_t from) {
 }
 
 ssize_t OpenSsl::failed(int error) {
-  if (!broken_ && error == EBADMSG) trouble_ = lastError();
+  if (!broken_ && (error == EBADMSG || error == EPROTO)) trouble_ = lastError();
+  ::ERR_clear_error(); // otherwise other users of libssl on this thread would find it
   broken_ = true;
   broken_error_ = error;
   if (error == 0) return 0;
@@ -316,7 +317,7 @@ ssize_t OpenSsl::send(std::span<const iovec> list) {
     if (!flush()) return done > 0 ? static_cast<ssize_t>(done) : -1;
     done += std::exchange(sealed_, 0);
     if (done >= all) return static_cast<ssize_t>(done);
-    if (!seal(list, done)) return failed(EBADMSG);
+    if (!seal(list, done)) return failed(EPROTO);
   }
 }
 
