@@ -335,7 +335,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   std::string whyNoTls(const Secret& secret) const {
     if (settings.address.family == SocketAddress::Family::unix_abstract)
       return "Unix sockets have none";
-    return secret.present ? tlsMissing() : ""; // without a secret the proof fails
+    return secret.present ? tlsMissing() : "this job has no secret";
   }
 
   void check(Number number, HalfOpen& peer) {
