@@ -251,12 +251,11 @@ struct Seat {
   static Seat read(base::Reader& in);
 };
 
-/// How far a rank is with opening a communicator that shrink() makes.
+/// How far a rank is with opening a communicator. Opening one that shrink() made takes several
+/// exchanges (Session::allGather()); the last one is Session::finishOpening().
 enum class Opening : std::uint8_t {
-  /// It has the result of the last exchange, so all ranks have contributed to it. Also: all
-  /// communicators that shrink() did not make.
-  done,
-  young,   ///< it has no result of an exchange, so other ranks may not have made it yet
+  done,    ///< it has the result of the last exchange; also: shrink() did not make the communicator
+  young,   ///< no exchange has ended here; other ranks may not know the communicator yet
   started, ///< it has the result of an exchange, but not of the last one
 };
 

@@ -257,7 +257,8 @@ void Hub::Impl::failGroup(World& world, Group& group, const Failure& failure) {
   dropTimers(group);
   base::log(LogLevel::info, "a communicator of ", group.members.size(),
             " ranks failed: ", group.ledger.failure()->text);
-  // Before that, a rank may need the result of an exchange: endOpening() tells the failure.
+  // A new hub without its majority says nothing yet. endOpening() first sends missing results of
+  // exchanges, and then this failure.
   if (!claims_)
     toAll(world, group, Type::failed, frames::Failed{group.id, *group.ledger.failure()});
   answerLeaving(world, group);

@@ -127,9 +127,9 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void takeOver(const Succession& from);
   void roster(World& world, Member& member, const frames::Roster& part);
   void leaveSilently(World& world, Group& group);
-  /// The old hub died, perhaps while ranks opened this communicator. If one rank has the result of
-  /// the last exchange, sends it to the others. Then tells all ranks if the communicator has
-  /// failed.
+  /// For a new hub that has the majority. If one rank has the result of the last exchange, sends it
+  /// to the ranks without it. If none has it, and a living rank does not know the communicator,
+  /// fails the communicator. Then sends its failure, if there is one, to all its ranks.
   void endOpening(World& world, Group& group);
   /// The rank has sent its whole state, or will send none.
   void settled(World& world, int rank);

@@ -107,7 +107,7 @@ struct World {
   std::map<int, std::shared_ptr<Member>> members;
   std::map<std::uint64_t, std::shared_ptr<Group>> groups;
   std::shared_ptr<Group> root;
-  /// The rank that came first, and Options::tls of it, which all ranks must have.
+  /// The rank that came first, and its Options::tls. A rank with another value is refused.
   struct First {
     int rank = 0;
     bool tls = false;

@@ -209,7 +209,8 @@ void Hub::Impl::endOpening(World& world, Group& group) {
     for (const auto& part : frames::Gathered::parts(group.id, *index, empty))
       member->second->link->send(Type::gathered, part);
   }
-  // It cannot complete if a rank never received the old hub's agreement, and so does not know it.
+  // A rank that never got the old hub's agreement does not know this communicator, so the opening
+  // cannot end.
   std::vector<int> unaware;
   for (const int rank : group.members) {
     const auto member = world.members.find(rank);

@@ -37,7 +37,7 @@ std::shared_ptr<Link> Link::open(std::shared_ptr<net::EventLoop> loop, net::Sock
                                     [weak = std::weak_ptr(link)](std::uint32_t events) {
                                       if (const auto self = weak.lock()) self->ready(events);
                                     });
-  link->readAhead();
+  link->readBuffered();
   return link;
 }
 
@@ -151,10 +151,10 @@ void Link::readSome() {
     in_.insert(in_.end(), chunk.begin(), chunk.begin() + count);
     parse();
   }
-  readAhead();
+  readBuffered();
 }
 
-void Link::readAhead() {
+void Link::readBuffered() {
   if (!socket_ || !socket_.tls() || !socket_.tls()->buffered()) return;
   loop_->post([weak = weak_from_this()] {
     if (const auto self = weak.lock(); self && self->socket_) self->readSome();

@@ -52,8 +52,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void sendBytes(frames::Type type, std::span<const std::byte> body);
   void ready(std::uint32_t events);
   void readSome();
-  /// Reads on soon if TLS has read ahead, which epoll does not know.
-  void readAhead();
+  /// If libssl holds received bytes, which epoll does not report, posts a call of readSome().
+  void readBuffered();
   void parse();
   bool flush();
   ssize_t receive(std::span<std::byte> into);

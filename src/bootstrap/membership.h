@@ -143,9 +143,9 @@ class Membership : public std::enable_shared_from_this<Membership> {
                                                std::uint64_t reported);
 
   // With mutex_ held.
-  /// Fails all communicators, except those that are being opened: the next hub decides about them.
-  /// `verdict` gets the rank of the hub's host in each of them, or -1. `lost`: there will be a next
-  /// hub.
+  /// Fails the communicators. Those being opened wait for the next hub, except the young ones that
+  /// contain the hub's host: they fail too. `verdict` gets the host's rank in each, or -1. `lost`:
+  /// the connection to the hub has ended, so the failure is kept to be told to the next hub.
   void failAll(bool lost, const std::function<Failure(const RemoteCommunicator&, int)>& verdict);
   void setFailure(RemoteCommunicator& communicator, Failure failure);
   /// The failure in the ranks of a communicator; its culprit is a rank of the job.

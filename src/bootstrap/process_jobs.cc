@@ -134,7 +134,8 @@ class ProcessJobs::Opening {
     if (membership_ && membership_->settings().tls != settings_.tls)
       throw Error(ErrorCode::invalid_argument,
                   std::string("this rank joined its job with RONDO_TLS=") +
-                      (settings_.tls ? "0" : "1") + ", and uses it until it has left");
+                      (settings_.tls ? "0" : "1") +
+                      "; its later communicators need the same value");
     if (membership_) return *membership_;
     membership_ = Membership::join(settings_);
     const base::NoFork whole;

@@ -29,7 +29,7 @@ struct RemoteCommunicator {
   std::map<std::uint64_t, std::shared_ptr<Membership::Exchange>> open;
   Progress reported;
   std::optional<Stall> stall;           ///< the last one reported to the hub
-  std::optional<frames::Fail> proposed; ///< the hub has not yet decided; a new hub gets it too
+  std::optional<frames::Fail> proposed; ///< a failure that this rank reports, and a new hub too
   std::map<std::vector<bool>, std::uint64_t> shrunk; ///< number of shrinks, by staying ranks
   frames::Opening opening = frames::Opening::done;
   bool by_agreement = false; ///< as in frames::Roster

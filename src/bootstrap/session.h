@@ -113,8 +113,8 @@ class Session {
   /// A communicator of the ranks marked in `stay`. It sends no question and waits for no rank, so
   /// it works when others are dead. All ranks that stay must call it, with the same ranks.
   virtual std::unique_ptr<Session> shrink(const std::vector<bool>& stay) = 0;
-  /// Collective: the last step of opening a communicator of shrink() or survivors(). If the hub
-  /// dies meanwhile, it returns on all ranks that live, or throws on all of them. Only a timeout
+  /// Collective: the last step of opening a communicator of shrink() or survivors(). If the
+  /// hub dies meanwhile, all ranks that the next hub counts return, or all throw. Only a timeout
   /// may be thrown on some of them.
   virtual void finishOpening(std::chrono::milliseconds limit) = 0;
   /// A communicator of the ranks that live, respond, and have not left. Collective over them.

@@ -47,7 +47,7 @@ RankInfo decode(std::span<const std::byte> bytes) {
   return info;
 }
 
-/// Throws Error(init_failed), the same on all ranks.
+/// If the ranks' values differ, throws Error(init_failed) with the same text on all ranks.
 void requireEqualTls(const std::vector<bool>& tls) {
   const auto other = std::find(tls.begin(), tls.end(), !tls[0]);
   if (other == tls.end()) return;

@@ -348,7 +348,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     }
     if (!peer.hello.hello.tls) {
       if (sendAll(peer.socket.get(), std::span(&handshake::kWelcome, 1))) finish(number, peer);
-      else reject(number, "ended early", "closed the connection");
+      else reject(number, "ended early", "did not take the welcome");
       return;
     }
     const int fd = peer.socket.get();
@@ -364,16 +364,16 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   void encrypt(Number number, HalfOpen& peer) {
     Tls& tls = *peer.socket.tls();
     switch (tls.handshake()) {
-      case Tls::Step::wants_to_read: return loop->rewatch(peer.watch, EPOLLIN);
-      case Tls::Step::wants_to_write: return loop->rewatch(peer.watch, EPOLLOUT);
-      case Tls::Step::failed:
+      case Tls::Progress::wants_to_read: return loop->rewatch(peer.watch, EPOLLIN);
+      case Tls::Progress::wants_to_write: return loop->rewatch(peer.watch, EPOLLOUT);
+      case Tls::Progress::failed:
         return reject(number, "TLS", "the TLS handshake failed: " + tls.trouble());
-      case Tls::Step::done: break;
+      case Tls::Progress::done: break;
     }
     auto welcome = handshake::kWelcome;
     const iovec piece{&welcome, 1};
     if (tls.send(std::span(&piece, 1)) == 1) finish(number, peer);
-    else reject(number, "ended early", "closed the connection");
+    else reject(number, "ended early", "did not take the welcome");
   }
 
   void finish(Number number, HalfOpen& peer) {

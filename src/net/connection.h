@@ -76,8 +76,8 @@ struct Accepted {
 /// constant time, and a limit of 3 s. The number of half-open connections is bounded; they use at
 /// most a quarter of the process's descriptors and are dropped when none is left. Bad peers are
 /// dropped and counted. Unix peers, and peers without a secret, must have this process's user id.
-/// Whether a connection uses TLS is the dialing side's choice, which its proof covers: `accepted`
-/// must compare Hello::tls with its own.
+/// The dialing side chooses whether a connection uses TLS, and its proof covers the choice. The
+/// callback `accepted` must compare Hello::tls with the setting of its own rank.
 class Acceptor {
  public:
   struct Settings {
@@ -128,8 +128,8 @@ class Dial {
     bool patient = true;   ///< false: a refused connect is Error(peer_dead), without a retry
   };
   /// Throws Error(invalid_argument) for a non-loopback address without a secret, for descriptors
-  /// that cannot be passed (more than 4, or over IP), and for TLS where Hello::tls excludes it;
-  /// Error(unsupported) if this process cannot use TLS.
+  /// that cannot be passed (more than 4, or over IP), and for TLS over a Unix socket or
+  /// without a secret; Error(unsupported) if this process cannot use TLS.
   explicit Dial(const Settings& settings);
   ~Dial();
   Dial(const Dial&) = delete;

@@ -64,8 +64,9 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     }
     if (settings.hello.tls) {
       if (is_unix || !settings.secret.present)
-        throw Error(ErrorCode::invalid_argument, "connecting to " + settings.address.text() +
-                                                     ": TLS needs a network and a job secret");
+        throw Error(ErrorCode::invalid_argument,
+                    "connecting to " + settings.address.text() +
+                        ": TLS needs a network address and a job secret");
       requireTls("connecting to " + settings.address.text());
     }
     static_cast<void>(toNative(settings.address)); // throws here rather than on the loop thread
@@ -198,9 +199,10 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
                  "the listener belongs to another job, or this job has ended there");
     }
     if (message.result == handshake::HandshakeResult::no_tls) {
-      return end(ErrorCode::transport,
-                 "this rank has RONDO_TLS=1, but the listener answered that its process cannot use "
-                 "TLS; its log says why");
+      return end(
+          ErrorCode::transport,
+          "this rank has RONDO_TLS=1, but the listener refused TLS: it has no job secret, or "
+          "cannot load libssl");
     }
     const Mac wanted = handshake::accepterProof(key, hello, message.nonce);
     if (!equalConstantTime(wanted, message.proof)) {
@@ -224,12 +226,12 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
 
   void encrypt() {
     switch (socket.tls()->handshake()) {
-      case Tls::Step::wants_to_read: return loop->rewatch(watch, EPOLLIN);
-      case Tls::Step::wants_to_write: return loop->rewatch(watch, EPOLLOUT);
-      case Tls::Step::failed:
+      case Tls::Progress::wants_to_read: return loop->rewatch(watch, EPOLLIN);
+      case Tls::Progress::wants_to_write: return loop->rewatch(watch, EPOLLOUT);
+      case Tls::Progress::failed:
         if (socket.tls()->ended()) return peerGone();
         return end(ErrorCode::transport, "the TLS handshake failed: " + socket.tls()->trouble());
-      case Tls::Step::done: break;
+      case Tls::Progress::done: break;
     }
     stage = Stage::welcome;
     loop->rewatch(watch, EPOLLIN);

@@ -12,9 +12,10 @@
 // the accepting side's nonce. A recorded proof can therefore not be replayed, reflected, or used on
 // another connection.
 //
-// The hello says whether the connection uses TLS. TLS begins after the proofs, because only then
-// both sides know which job's secret counts. Both proofs cover the hello, so nobody between the
-// sides can change the choice. TLS's pre-shared key is derived as a proof is, with another label.
+// The hello says whether the connection uses TLS. TLS begins after the proofs: the listener knows
+// from the hello which job's secret to use, and can refuse TLS by its reply. Both proofs cover the
+// hello, so nobody without the secret can change the choice. TLS's pre-shared key is an HMAC of the
+// same data as a proof, with another label.
 #pragma once
 
 #include <array>

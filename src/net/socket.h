@@ -12,12 +12,12 @@ namespace rondo::net {
 
 /// Owns the descriptor and, with TLS, the state of the encryption. One thread at a time.
 ///
-/// With TLS only tls() sends on the descriptor and interprets received bytes. The end of a
-/// connection is that of its socket: TLS sends no message of its own about it.
+/// With TLS only tls() sends on the descriptor and interprets received bytes. The connection ends
+/// when its socket ends: no close_notify is sent.
 class Socket {
  public:
   Socket() = default;
-  Socket(base::UniqueFd fd) : fd_(std::move(fd)) {} // implicit: a plain socket
+  Socket(base::UniqueFd fd) : fd_(std::move(fd)) {}
   Socket(base::UniqueFd fd, std::unique_ptr<Tls> tls) : fd_(std::move(fd)), tls_(std::move(tls)) {}
   Socket(Socket&&) noexcept = default;
   Socket& operator=(Socket&& other) noexcept {
@@ -34,7 +34,7 @@ class Socket {
   Tls* tls() const { return tls_.get(); }
 
   void reset() {
-    // A lock of libssl that another thread held at the fork would stay locked in the child.
+    // A forked child leaks it: another thread may have held a lock of libssl at the fork.
     if (tls_ && maker_.elsewhere()) static_cast<void>(tls_.release());
     tls_.reset();
     fd_.reset();

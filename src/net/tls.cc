@@ -1,5 +1,4 @@
-// Finds librondo_tls.so as other modules are found.
-#include "net/tls.h"
+// #include "net/tls.h"
 
 #include <dlfcn.h>
 
@@ -51,7 +50,7 @@ void requireTls(const std::string& what) {
 std::unique_ptr<Tls> makeTls(int fd, bool dials, const Key& key, std::uint64_t records_per_key) {
   requireTls("TLS");
   std::string why;
-  const base::NoFork whole; // libssl makes what all connections share with the first one
+  const base::NoFork whole; // the first connection makes state that all connections share
   std::unique_ptr<Tls> made(opened().make({fd, dials, key, records_per_key}, why));
   if (!made) throw Error(ErrorCode::system, "libssl cannot make a connection: " + why);
   return made;

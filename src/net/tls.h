@@ -17,8 +17,9 @@ std::string tlsMissing();
 /// Throws Error(unsupported) with `what` and tlsMissing() if this process cannot use TLS.
 void requireTls(const std::string& what);
 
-/// TLS over the connected socket, before its handshake. The socket must outlive it. `key`: known to
-/// both sides, and to no other connection. Throws Error(unsupported).
+/// Makes one side of TLS on a connected socket, which must outlive it. `key`: only the two sides of
+/// this connection have it. Call handshake() next. Throws Error(unsupported) if this process cannot
+/// use TLS, and Error(system) if libssl fails.
 std::unique_ptr<Tls> makeTls(int fd, bool dials, const Key& key,
                              std::uint64_t records_per_key = tls::kRecordsPerKey);
 

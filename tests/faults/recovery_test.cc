@@ -215,16 +215,17 @@ TEST_CASE("the next host is killed while the others shrink") {
     }
 }
 
-// Proves: wherever the host dies during a shrink, the living ranks get the same communicator. If
-// only some of them have the result of the last exchange, the next host sends it to the others.
-TEST_CASE("the next host is killed before its K-th message during a shrink, for each K") {
+// Proves: at whichever send() after its agreement the host dies, the living ranks get the same
+// communicator. If only some of them have the result of the last exchange, the next host sends it
+// to the others.
+TEST_CASE("the next host dies before its K-th send() after its agreement") {
   constexpr int kRanks = 5, kMost = 100;
   int frames = 1;
   for (bool dies = true; dies && frames < kMost; frames += kWholeGrid ? 1 : 3) {
     Job job(Job::withoutLauncher(kRanks, environment("shm"),
                                  "recovering agree " + std::to_string(frames)),
             kRanks);
-    INFO("rank 1 dies before frame " << frames);
+    INFO("rank 1 dies before call " << frames << " of send()");
     REQUIRE(job.ready());
     REQUIRE(::kill(job.pids[0], SIGKILL) == 0);
     const auto all = [&](unsigned long ranks) {

@@ -27,7 +27,7 @@ bool result = false;  /* a rank that has reported has the result */
 bool decided = false; /* the new hub sends its decision */
 byte r;
 
-/* Any rank; the ranks that are not meant do nothing. */
+/* Sets r to any rank. If no action below fits this rank, the step does nothing. */
 inline choose() {
   r = 0;
   do

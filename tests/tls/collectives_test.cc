@@ -1,6 +1,6 @@
-// Proves: with RONDO_TLS=1 collectives give right results, no byte of data or of set-up crosses a
-// socket in the clear, a changed byte is an error that names the peer, and ranks whose settings
-// differ fail, each with the reason.
+// Proves: with RONDO_TLS=1 collectives give right results, neither data nor a node's name
+// crosses the network in the clear, a changed byte is an error that names the peer, and ranks whose
+// settings differ fail, each with the reason.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -166,7 +166,7 @@ bool contains(const Bytes& bytes, const void* part, std::size_t size) {
 
 } // namespace
 
-TEST_CASE("tls: nothing crosses the network in the clear, neither data nor set-up") {
+TEST_CASE("tls: data and node names do not cross the network in the clear") {
   const std::string node = "a-name-of-a-node-that-nobody-else-has";
   Bytes mark(32);
   for (std::size_t i = 0; i < mark.size(); ++i) mark[i] = static_cast<std::byte>(37 * i + 11);
@@ -174,11 +174,11 @@ TEST_CASE("tls: nothing crosses the network in the clear, neither data nor set-u
     const Bytes clear = recordJob(false, node, mark, size);
     CHECK(contains(clear, mark.data(), mark.size()));
     CHECK(contains(clear, node.data(), node.size()));
-    const Bytes sealed = recordJob(true, node, mark, size);
-    CHECK(sealed.size() > size);
-    CHECK_FALSE(contains(sealed, mark.data(), mark.size()));
-    CHECK_FALSE(contains(sealed, mark.data(), 8));
-    CHECK_FALSE(contains(sealed, node.data(), node.size()));
+    const Bytes recorded = recordJob(true, node, mark, size);
+    CHECK(recorded.size() > size);
+    CHECK_FALSE(contains(recorded, mark.data(), mark.size()));
+    CHECK_FALSE(contains(recorded, mark.data(), 8));
+    CHECK_FALSE(contains(recorded, node.data(), node.size()));
   }
 }
 
@@ -262,7 +262,7 @@ TEST_CASE("tls: ranks whose settings differ all fail, and each error names the d
     for (const auto& outcome : meet({same, same})) CHECK_FALSE(outcome.code);
 }
 
-TEST_CASE("tls: ranks grow by one whose setting is equal, and not by one whose setting differs") {
+TEST_CASE("tls: grow() takes a rank with the same setting and refuses another") {
   for (const bool same : {true, false}) {
     auto ranks = ranksOverSockets(2, withTls());
     const UniqueId id = UniqueId::create(withTls());
@@ -327,7 +327,7 @@ TEST_CASE("tls: without a secret it is an error that says how to give one") {
   CHECK(has(outcome.text, "RONDO_SECRET_FILE"));
 }
 
-TEST_CASE("tls: with a secret file") {
+TEST_CASE("tls: two ranks meet by a secret file; a later communicator cannot change RONDO_TLS") {
   const std::string file =
       std::filesystem::temp_directory_path() / ("rondo_tls_test." + std::to_string(::getpid()));
   {

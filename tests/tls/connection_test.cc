@@ -103,11 +103,11 @@ struct Ends {
     accepter = Socket(UniqueFd(fds[1]), makeTls(fds[1], false, key, records_per_key));
   }
   /// The results of both sides' handshakes, each of which ends.
-  std::pair<Tls::Step, Tls::Step> shake() {
-    const auto over = [](Tls::Step step) {
-      return step == Tls::Step::done || step == Tls::Step::failed;
+  std::pair<Tls::Progress, Tls::Progress> shake() {
+    const auto over = [](Tls::Progress step) {
+      return step == Tls::Progress::done || step == Tls::Progress::failed;
     };
-    Tls::Step a = Tls::Step::wants_to_read, b = a;
+    Tls::Progress a = Tls::Progress::wants_to_read, b = a;
     for (int i = 0; i < 10 && !(over(a) && over(b)); ++i) {
       if (!over(a)) a = dialer.tls()->handshake();
       if (!over(b)) b = accepter.tls()->handshake();
@@ -128,7 +128,7 @@ Key keyOf(int seed) {
 TEST_CASE("tls: all bytes arrive, in both directions, whatever their pieces") {
   for (const std::size_t size : {1, 15, 16383, 16384, 16385, 65536, 65537, 300'001, 5'000'003}) {
     Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
-    REQUIRE(ends.shake() == std::pair(Tls::Step::done, Tls::Step::done));
+    REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
     const std::vector<std::vector<std::size_t>> cuts = {
         {16, 1'000'000}, {16384}, {1, 16383, 2, 40'000}, {7, 3}};
     for (const auto& sizes : cuts) {
@@ -140,17 +140,17 @@ TEST_CASE("tls: all bytes arrive, in both directions, whatever their pieces") {
   }
 }
 
-TEST_CASE("tls: the key changes before too many records have used it") {
+TEST_CASE("tls: bytes arrive across many changes of the key") {
   // 5 MB are 305 records: 152 changes.
   Ends ends(keyOf(1), keyOf(1), 2);
-  REQUIRE(ends.shake() == std::pair(Tls::Step::done, Tls::Step::done));
+  REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
   carry(*ends.dialer.tls(), *ends.accepter.tls(), randomBytes(5'000'000), {100'000}, {100'000});
   carry(*ends.accepter.tls(), *ends.dialer.tls(), randomBytes(5'000'000), {100'000}, {100'000});
 }
 
-TEST_CASE("tls: a change of the key is a message after so many records") {
+TEST_CASE("tls: a KeyUpdate follows every records_per_key TLS records") {
   Ends ends(keyOf(1), keyOf(1), 2);
-  REQUIRE(ends.shake() == std::pair(Tls::Step::done, Tls::Step::done));
+  REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
   Bytes sent = randomBytes(10), wire(1000);
   std::vector<std::size_t> lengths;
   for (int i = 0; i < 5; ++i) REQUIRE(ends.dialer.tls()->send(cut(sent, {10}, 0, 1)) == 10);
@@ -164,15 +164,15 @@ TEST_CASE("tls: a change of the key is a message after so many records") {
 
 TEST_CASE("tls: without the same key there is no connection") {
   Ends ends(keyOf(1), keyOf(2), tls::kRecordsPerKey);
-  CHECK(ends.shake() == std::pair(Tls::Step::failed, Tls::Step::failed));
+  CHECK(ends.shake() == std::pair(Tls::Progress::failed, Tls::Progress::failed));
   CHECK(ends.accepter.tls()->trouble() != "");
   CHECK(ends.dialer.tls()->trouble() != "");
 }
 
-TEST_CASE("tls: a byte that changes on its way ends the connection, and stays an error") {
+TEST_CASE("tls: a changed byte ends the connection; each later receive() fails") {
   for (const std::size_t at : {0, 3, 5, 100, 1015}) {
     Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
-    REQUIRE(ends.shake() == std::pair(Tls::Step::done, Tls::Step::done));
+    REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
     Bytes sent = randomBytes(1000);
     REQUIRE(ends.dialer.tls()->send(cut(sent, {1000}, 0, 1)) == 1000);
     Bytes wire(2000);
@@ -191,7 +191,7 @@ TEST_CASE("tls: a byte that changes on its way ends the connection, and stays an
   }
 }
 
-TEST_CASE("tls: connections of a listener, with and without it") {
+TEST_CASE("tls: a listener accepts connections with TLS and without TLS") {
   for (const SocketAddress& address : families()) {
     if (address.family == SocketAddress::Family::unix_abstract) continue;
     const NoLeak check;
@@ -251,7 +251,7 @@ TEST_CASE("tls: a wrong secret is refused on both sides") {
   CHECK(host.rejects(1));
 }
 
-TEST_CASE("tls: not without a secret, and not over a Unix socket") {
+TEST_CASE("tls: TLS is refused without a secret and over a Unix socket") {
   Host open(loopback(), Secret{});
   CHECK(has(errorOf(withTls(open), ErrorCode::invalid_argument), "secret"));
   Host local(unixAddress());
@@ -307,7 +307,7 @@ class Meddler {
 
 } // namespace
 
-TEST_CASE("tls: nobody between the sides can switch it on or off") {
+TEST_CASE("tls: changing the TLS flag between the sides is refused as a wrong secret") {
   constexpr std::size_t kFlags = 4 + 2 + 2 + 1 + 1; // magic, version, size, purpose, passed
   for (const bool encrypted : {true, false}) {
     Host host(loopback());

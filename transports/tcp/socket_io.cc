@@ -34,16 +34,16 @@ namespace {
       settings.peer);
 }
 
-[[noreturn]] void failSealed(int error, const char* what, const net::Tls& tls,
-                             const SocketSettings& settings) {
+[[noreturn]] void failTls(int error, const char* what, const net::Tls& tls,
+                          const SocketSettings& settings) {
   const std::string peer = "rank " + std::to_string(settings.peer);
   if (error == EPROTO)
     throw Error(ErrorCode::system,
                 settings.channel + ": TLS cannot encrypt for " + peer + " (" + tls.trouble() + ")");
   if (error != EBADMSG) fail(error, what, settings);
   throw Error(ErrorCode::transport,
-              settings.channel + ": TLS refused bytes from " + peer + " (" + tls.trouble() +
-                  "): they were changed on the way",
+              settings.channel + ": TLS with " + peer + " failed (" + tls.trouble() +
+                  "): bytes may have been changed on the way",
               settings.peer);
 }
 
@@ -98,19 +98,19 @@ std::size_t receivePlain(int fd, Pieces& pieces, const SocketSettings& settings)
   }
 }
 
-std::size_t sendSealed(net::Tls& tls, Pieces& pieces, const SocketSettings& settings) {
+std::size_t sendTls(net::Tls& tls, Pieces& pieces, const SocketSettings& settings) {
   const ssize_t sent = tls.send(pieces.list());
   if (sent >= 0) return static_cast<std::size_t>(sent);
   if (notNow(errno)) return 0;
-  failSealed(errno, "sending to", tls, settings);
+  failTls(errno, "sending to", tls, settings);
 }
 
-std::size_t receiveSealed(net::Tls& tls, Pieces& pieces, const SocketSettings& settings) {
+std::size_t receiveTls(net::Tls& tls, Pieces& pieces, const SocketSettings& settings) {
   const ssize_t got = tls.receive(pieces.list());
   if (got > 0) return static_cast<std::size_t>(got);
   if (got == 0) failAtEnd(settings);
   if (notNow(errno)) return 0;
-  failSealed(errno, "receiving from", tls, settings);
+  failTls(errno, "receiving from", tls, settings);
 }
 
 std::size_t unacknowledged(int fd) {

@@ -59,21 +59,19 @@ class Pieces {
   std::size_t count_ = 0, bytes_ = 0;
 };
 
-/// The calls of a plain socket.
 std::size_t sendPlain(int fd, Pieces& pieces, const SocketSettings& settings);
 std::size_t receivePlain(int fd, Pieces& pieces, const SocketSettings& settings);
-/// The same with TLS.
-std::size_t sendSealed(net::Tls& tls, Pieces& pieces, const SocketSettings& settings);
-std::size_t receiveSealed(net::Tls& tls, Pieces& pieces, const SocketSettings& settings);
+std::size_t sendTls(net::Tls& tls, Pieces& pieces, const SocketSettings& settings);
+std::size_t receiveTls(net::Tls& tls, Pieces& pieces, const SocketSettings& settings);
 
 /// Returns the bytes that the kernel has taken; 0 if it has no room now. After a short count the
 /// next call must go on with the same bytes: with TLS they may be encrypted already. Throws
-/// Error(peer_dead | unresponsive | system) with the peer as culprit; with TLS also
+/// Error(peer_dead | unresponsive) with the peer as culprit, or Error(system); with TLS also
 /// Error(transport).
 inline std::size_t sendSome(const net::Socket& socket, Pieces& pieces,
                             const SocketSettings& settings) {
   if (net::Tls* const tls = socket.tls()) [[unlikely]]
-    return sendSealed(*tls, pieces, settings);
+    return sendTls(*tls, pieces, settings);
   return sendPlain(socket.get(), pieces, settings);
 }
 /// For a socket that has had no room for a while; call it at every check since then. Returns since
@@ -88,7 +86,7 @@ base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
 inline std::size_t receiveSome(const net::Socket& socket, Pieces& pieces,
                                const SocketSettings& settings) {
   if (net::Tls* const tls = socket.tls()) [[unlikely]]
-    return receiveSealed(*tls, pieces, settings);
+    return receiveTls(*tls, pieces, settings);
   return receivePlain(socket.get(), pieces, settings);
 }
 /// Bytes that were passed to the socket and that the peer's system has not acknowledged. With TLS

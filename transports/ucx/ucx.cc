@@ -109,10 +109,9 @@ std::unique_ptr<Transport> make(const Context& context) {
   if (!wanted && (!notBuilt().empty() || !anyFabric())) return nullptr;
   if (context.options.tls) {
     if (wanted)
-      throw Error(
-          ErrorCode::unsupported,
-          "RONDO_TRANSPORT=ucx: RONDO_TLS=1 does not encrypt what UCX sends; leave out one");
-    base::log(LogLevel::info, "ucx is not used: RONDO_TLS=1 does not encrypt what UCX sends");
+      throw Error(ErrorCode::unsupported,
+                  "RONDO_TRANSPORT names ucx, but UCX does not encrypt: remove ucx or RONDO_TLS=1");
+    base::log(LogLevel::info, "ucx is not used: UCX does not encrypt, and RONDO_TLS=1 is set");
     return nullptr;
   }
   std::string why;

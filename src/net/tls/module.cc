@@ -1,8 +1,9 @@
 // The module librondo_tls.so: TLS 1.3 by OpenSSL, with a pre-shared key and an ephemeral exchange
 // (psk_dhe_ke). There are no certificates.
 //
-// libssl writes sealed records to a buffer of this file. One system call sends several of them, and
-// a full socket never interrupts libssl in the middle of a record. Received bytes are read ahead.
+// libssl writes encrypted TLS records to a buffer of this file. One system call sends several of
+// them, and a full socket never interrupts libssl in the middle of a record. Received bytes are
+// read ahead.
 #include "net/tls/module.h"
 
 #include <openssl/bio.h>
@@ -23,10 +24,11 @@ namespace rondo::net::tls {
 namespace {
 
 constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-/// Sealed before they are sent together, and read ahead. AllReduce of 16 MiB between 2 processes
-/// over loopback, best of 5: 17.5 ms; if each record is sent by itself 18.7 ms. Larger ones are not
-/// faster. Without TLS: 6.5 ms. More in bench/RESULTS.md.
-constexpr std::size_t kBatchBytes = 2 * kRecordBytes;
+/// Most bytes that are encrypted before one send(). AllReduce of 16 MiB between 2 processes over
+/// loopback, best of 5: 17.5 ms; with one TLS record per send() 18.7 ms; with more than two not
+/// faster. More in bench/RESULTS.md.
+constexpr std::size_t kSendBytes = 2 * kRecordBytes;
+/// Bytes that libssl asks one recv() for.
 constexpr std::size_t kReadAheadBytes = 32 * 1024;
 constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
 constexpr char kGroups[] = "X25519:P-256", kFipsGroups[] = "P-256";
@@ -49,7 +51,7 @@ class OpenSsl final : public Tls {
   static Tls* open(const Settings& settings, std::string& why);
   ~OpenSsl() override { ::OPENSSL_cleanse(key_.data(), key_.size()); }
 
-  Step handshake() override;
+  Progress handshake() override;
   ssize_t send(std::span<const iovec> list) override;
   ssize_t receive(std::span<const iovec> list) override;
   bool buffered() const override { return ::SSL_has_pending(ssl_.get()) == 1; }
@@ -70,14 +72,13 @@ class OpenSsl final : public Tls {
   static unsigned ofServer(SSL* ssl, const char* identity, unsigned char* key, unsigned most_key);
   unsigned give(unsigned char* key, unsigned most) const;
 
-  /// A position in a caller's list.
   struct Place {
     std::span<const iovec> list;
     std::size_t piece = 0, offset = 0;
   };
   bool flush();
   std::span<const char> nextRecord(Place& at);
-  bool seal(std::span<const iovec> list, std::size_t from);
+  bool encrypt(std::span<const iovec> list, std::size_t from);
   ssize_t failed(int error);
 
   const int fd_;
@@ -85,15 +86,15 @@ class OpenSsl final : public Tls {
   std::array<std::byte, 32> key_;
   std::unique_ptr<SSL, Free> ssl_;
 
-  std::vector<char> out_;  ///< sealed records
-  std::size_t out_at_ = 0; ///< of these, bytes that the kernel has taken
-  std::size_t sealed_ = 0; ///< bytes of the caller in out_, which the caller does not know yet
+  std::vector<char> out_;     ///< encrypted TLS records
+  std::size_t out_at_ = 0;    ///< of these, bytes that the kernel has taken
+  std::size_t encrypted_ = 0; ///< bytes of the caller in out_, which the caller does not know yet
   std::uint64_t records_ = 0;
   std::array<char, kRecordBytes> gathered_; ///< a record from several pieces
 
   bool ended_ = false;   ///< the peer has sent its last byte
   int socket_error_ = 0; ///< of the last recv()
-  bool broken_ = false;  ///< libssl has failed: what follows fails with broken_error_
+  bool broken_ = false;  ///< the connection has ended or failed; later calls return broken_error_
   int broken_error_ = 0; ///< 0: the connection's end
   std::string trouble_;
 };
@@ -206,19 +207,20 @@ Tls* OpenSsl::open(const Settings& settings, std::string& why) {
   SSL_set_app_data(ssl, self.get());
   if (settings.dials) ::SSL_set_connect_state(ssl);
   else ::SSL_set_accept_state(ssl);
-  // No certificate can be right, so a listener without the key has no other way. A dialing side has
-  // none either, because the listener has no certificate.
+  // Only the pre-shared key counts. A listener without it could only offer a certificate, which
+  // the dialing side refuses, because it trusts none. A dialing side without it fails, because this
+  // listener has no certificate.
   if (settings.dials) ::SSL_set_verify(ssl, SSL_VERIFY_PEER, nullptr);
   return self.release();
 }
 
-OpenSsl::Step OpenSsl::handshake() {
+OpenSsl::Progress OpenSsl::handshake() {
   for (bool done = false;;) {
     if (!flush()) {
-      if (notNow(errno)) return Step::wants_to_write;
+      if (notNow(errno)) return Progress::wants_to_write;
       socket_error_ = errno;
       trouble_ = std::strerror(errno);
-      return Step::failed;
+      return Progress::failed;
     }
     if (done) break;
     ::ERR_clear_error();
@@ -226,25 +228,25 @@ OpenSsl::Step OpenSsl::handshake() {
     done = result == 1;
     if (done) continue;
     if (::SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ) {
-      if (out_.empty()) return Step::wants_to_read;
+      if (out_.empty()) return Progress::wants_to_read;
       continue;
     }
     if (ended_) trouble_ = "the other side closed the connection";
     else if (socket_error_ != 0) trouble_ = std::strerror(socket_error_);
     else trouble_ = lastError();
     flush(); // the alert, if the socket has room
-    return Step::failed;
+    return Progress::failed;
   }
-  // Without the key, libssl would ask for a certificate.
+  // 1: both sides used the pre-shared key, which libssl counts as a resumed session.
   if (::SSL_session_reused(ssl_.get()) != 1) {
     trouble_ = "the other side did not use the key";
-    return Step::failed;
+    return Progress::failed;
   }
   ::OPENSSL_cleanse(key_.data(), key_.size());
-  return Step::done;
+  return Progress::done;
 }
 
-/// Sends what is sealed. Returns true if the kernel has taken all; else false with errno.
+/// Returns true if the kernel has taken all; else false with errno.
 bool OpenSsl::flush() {
   while (out_at_ < out_.size()) {
     const ssize_t sent =
@@ -278,19 +280,19 @@ std::span<const char> OpenSsl::nextRecord(Place& at) {
   return {gathered_.data(), gathered};
 }
 
-/// Seals the next records of the list's bytes from `from` on. False if libssl fails.
-bool OpenSsl::seal(std::span<const iovec> list, std::size_t from) {
+/// Encrypts the next records of the list's bytes from `from` on. False if libssl fails.
+bool OpenSsl::encrypt(std::span<const iovec> list, std::size_t from) {
   Place at{list, 0, from};
   while (at.piece < list.size() && at.offset >= list[at.piece].iov_len)
     at.offset -= list[at.piece++].iov_len;
-  while (at.piece < list.size() && sealed_ < kBatchBytes) {
+  while (at.piece < list.size() && encrypted_ < kSendBytes) {
     const std::span<const char> record = nextRecord(at);
     ::ERR_clear_error();
     std::size_t written = 0;
     if (::SSL_write_ex(ssl_.get(), record.data(), record.size(), &written) != 1 ||
         written != record.size())
       return false;
-    sealed_ += record.size();
+    encrypted_ += record.size();
     if (++records_ < records_per_key_) continue;
     records_ = 0;
     // The message that announces the new key goes before the next record.
@@ -315,9 +317,9 @@ ssize_t OpenSsl::send(std::span<const iovec> list) {
   for (const iovec& piece : list) all += piece.iov_len;
   for (;;) {
     if (!flush()) return done > 0 ? static_cast<ssize_t>(done) : -1;
-    done += std::exchange(sealed_, 0);
+    done += std::exchange(encrypted_, 0);
     if (done >= all) return static_cast<ssize_t>(done);
-    if (!seal(list, done)) return failed(EPROTO);
+    if (!encrypt(list, done)) return failed(EPROTO);
   }
 }
 

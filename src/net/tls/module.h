@@ -16,14 +16,14 @@ namespace rondo::net::tls {
 inline constexpr char kModuleFile[] = "librondo_tls.so";
 inline constexpr char kModuleSymbol[] = "rondo_tls_1";
 
-/// Full records that one key may seal. AES-GCM is safe for 2^24.5 of them (RFC 8446, 5.5).
+/// Full TLS records that one key may encrypt. AES-GCM is safe for 2^24.5 of them (RFC 8446, 5.5).
 inline constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 24;
 
 /// TLS 1.3 over a connected, non-blocking socket that somebody else owns. No function blocks or
 /// throws. Destruction sends nothing. One thread at a time.
 class Tls {
  public:
-  enum class Step { done, wants_to_read, wants_to_write, failed };
+  enum class Progress { done, wants_to_read, wants_to_write, failed };
 
   Tls() = default;
   virtual ~Tls() = default;
@@ -31,22 +31,24 @@ class Tls {
   Tls& operator=(const Tls&) = delete;
 
   /// Continues the handshake. Call it again when the socket is ready for what the result says.
-  virtual Step handshake() = 0;
+  virtual Progress handshake() = 0;
 
-  /// As sendmsg(): returns the bytes whose records the kernel has taken, or -1 with errno. After
-  /// EAGAIN or a short count, the next call must begin with the first byte that was not counted:
-  /// its record may be sealed already. EBADMSG: libssl failed; see trouble().
+  /// As sendmsg(): returns the bytes that the kernel has taken, or -1 with errno. After EAGAIN or a
+  /// short count, the next call must begin with the first byte that was not counted, because libssl
+  /// may have encrypted it already. EPROTO: libssl failed, see trouble(). After receive() has
+  /// failed, fails with the same errno; after it has returned 0, with EPIPE.
   virtual ssize_t send(std::span<const iovec> list) = 0;
-  /// As recvmsg(): returns the bytes received, 0 at the end of the connection, or -1 with errno. A
-  /// short count means that nothing more has arrived. EBADMSG: a record is not authentic, or the
-  /// peer has found one that is not; see trouble().
+  /// As recvmsg(): returns the bytes received, 0 at the end of the connection, or -1 with errno.
+  /// After a short count nothing more has arrived, or the next call returns 0 or the error.
+  /// EBADMSG: libssl failed, for example at a changed TLS record or an alert of the peer; see
+  /// trouble().
   virtual ssize_t receive(std::span<const iovec> list) = 0;
   /// Whether receive() may return bytes although the socket has none.
   virtual bool buffered() const = 0;
 
-  /// Whether the connection has ended or broken, which is not an error of TLS.
+  /// Whether receiving met the socket's end or an error of the socket.
   virtual bool ended() const = 0;
-  /// The reason of the last failure.
+  /// Why handshake() failed, or why send() or receive() failed with EPROTO or EBADMSG.
   virtual std::string trouble() const = 0;
 };
 
@@ -57,7 +59,7 @@ struct Settings {
   std::uint64_t records_per_key = kRecordsPerKey;
 };
 
-/// Returns null with a reason in `why` if libssl cannot make a stream.
+/// Returns null, and the reason in `why`, if libssl cannot make the state of a connection.
 using OpenFunction = Tls* (*)(const Settings&, std::string& why);
 
 } // namespace rondo::net::tls

@@ -32,25 +32,25 @@
 
 namespace {
 
-std::atomic<long> last_sends{-1}; ///< K
+std::atomic<long> sends_before_death{-1};
 std::atomic<long> sends_left{-1}; ///< negative: any number
 
-/// Whether the bytes are a frame of the control plane that answers agree.
-bool isAgreed(const void* data, std::size_t bytes) {
-  constexpr std::size_t kType = 4 + 1; // after the length and the version
-  std::uint32_t length = 0;
-  if (bytes <= kType) return false;
-  std::memcpy(&length, data, sizeof(length));
-  return length + sizeof(length) == bytes &&
-         static_cast<const unsigned char*>(data)[kType] ==
-             static_cast<unsigned char>(rondo::bootstrap::frames::Type::agreed);
+/// bool isAgreed(const void* data, std::size_t bytes) {
+constexpr std::size_t kType = 4 + 1; // after the length and the version
+std::uint32_t length = 0;
+if (bytes <= kType) return false;
+std::memcpy(&length, data, sizeof(length));
+return length + sizeof(length) == bytes &&
+       static_cast<const unsigned char*>(data)[kType] ==
+           static_cast<unsigned char>(rondo::bootstrap::frames::Type::agreed);
 }
 
 } // namespace
 
 extern "C" ssize_t send(int fd, const void* data, std::size_t bytes, int flags) {
   static auto* const real = reinterpret_cast<decltype(&::send)>(::dlsym(RTLD_NEXT, "send"));
-  if (last_sends >= 0 && sends_left < 0 && isAgreed(data, bytes)) sends_left = last_sends.load();
+  if (sends_before_death >= 0 && sends_left < 0 && isAgreed(data, bytes))
+    sends_left = sends_before_death.load();
   if (sends_left.load() >= 0 && sends_left.fetch_sub(1) <= 1) ::kill(::getpid(), SIGKILL);
   return real(fd, data, bytes, flags);
 }
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
   const int rank = comm.rank();
   const std::string who = std::to_string(rank);
-  if (rank == 1 && argc > 2) last_sends = std::atol(argv[2]);
+  if (rank == 1 && argc > 2) sends_before_death = std::atol(argv[2]);
   for (;;) {
     long long called = 0;
     int culprit = -1;
