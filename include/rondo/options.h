@@ -140,9 +140,9 @@ struct RONDO_API Options {
   std::string secret_file;
   /// RONDO_TLS (0 or 1; the same on all ranks, otherwise Error(init_failed)). With 1, TLS 1.3
   /// encrypts the connections of the control plane and of tcp, also inside a machine, with keys
-  /// derived from the job's secret; without one, Error(invalid_argument). Memory that ranks share is
-  /// not encrypted, and ucx is not used, because UCX does not encrypt. Needs librondo_tls.so, and
-  /// so OpenSSL's libssl; without it, Error(unsupported).
+  /// derived from the job's secret; without one, Error(invalid_argument). Memory that ranks share
+  /// is not encrypted, and ucx is not used, because UCX does not encrypt. Needs librondo_tls.so,
+  /// and so OpenSSL's libssl; without it, Error(unsupported).
   bool tls = false;
 
   /// RONDO_DEBUG, NCCL_DEBUG: none, error, warn, info, trace (NCCL: VERSION is warn, ABORT info).
