@@ -1,4 +1,4 @@
-// #include "net/tls.h"
+#include "net/tls.h"
 
 #include <dlfcn.h>
 
