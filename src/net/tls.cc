@@ -1,3 +1,4 @@
+// Loads the module of OpenSSL when TLS is first used.
 #include "net/tls.h"
 
 #include <dlfcn.h>

@@ -35,14 +35,14 @@ namespace {
 std::atomic<long> sends_before_death{-1};
 std::atomic<long> sends_left{-1}; ///< negative: any number
 
-/// bool isAgreed(const void* data, std::size_t bytes) {
-constexpr std::size_t kType = 4 + 1; // after the length and the version
-std::uint32_t length = 0;
-if (bytes <= kType) return false;
-std::memcpy(&length, data, sizeof(length));
-return length + sizeof(length) == bytes &&
-       static_cast<const unsigned char*>(data)[kType] ==
-           static_cast<unsigned char>(rondo::bootstrap::frames::Type::agreed);
+bool isAgreed(const void* data, std::size_t bytes) {
+  constexpr std::size_t kType = 4 + 1; // after the length and the version
+  std::uint32_t length = 0;
+  if (bytes <= kType) return false;
+  std::memcpy(&length, data, sizeof(length));
+  return length + sizeof(length) == bytes &&
+         static_cast<const unsigned char*>(data)[kType] ==
+             static_cast<unsigned char>(rondo::bootstrap::frames::Type::agreed);
 }
 
 } // namespace
