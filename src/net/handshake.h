@@ -14,7 +14,7 @@
 //
 // The hello says whether the connection uses TLS. TLS begins after the proofs: the listener knows
 // from the hello which job's secret to use, and can refuse TLS by its reply. Both proofs cover the
-// hello, so nobody without the secret can change the choice. TLS's pre-shared key is an HMAC of the
+// hello, so the choice cannot be changed without the secret. TLS's pre-shared key is an HMAC of the
 // same data as a proof, with another label.
 #pragma once
 
