@@ -160,14 +160,9 @@ std::string Hub::Impl::whyRefused(const net::Hello& hello) {
 std::string Hub::Impl::otherTls(World& world, const net::Hello& hello) {
   if (!world.first) world.first = {hello.rank, hello.tls};
   if (world.first->tls == hello.tls) return "";
-  const auto of = [](int rank, bool tls) {
-    return "rank " + std::to_string(rank) + " has RONDO_TLS=" + (tls ? "1" : "0");
-  };
-  const std::string text = of(hello.rank, hello.tls) + ", but " +
-                           of(world.first->rank, world.first->tls) +
-                           ": set it to the same value on all ranks";
-  failGroup(world, *world.root, {ErrorCode::init_failed, text, hello.rank});
-  return text;
+  const Failure different = differentTls(hello.rank, hello.tls, world.first->rank);
+  failGroup(world, *world.root, different);
+  return different.text;
 }
 
 void Hub::Impl::join(World& world, Member& member, const frames::Join& join) {

@@ -152,6 +152,15 @@ struct Session::Way {
   bool keep = true; ///< keep the membership until the process ends
 };
 
+Failure differentTls(int odd, bool tls, int first) {
+  const auto of = [](int rank, bool value) {
+    return "rank " + std::to_string(rank) + " has RONDO_TLS=" + (value ? "1" : "0");
+  };
+  return {ErrorCode::init_failed,
+          of(odd, tls) + ", but " + of(first, !tls) + ": set it to the same value on all ranks",
+          odd};
+}
+
 /// None if the rank is alone or its rendezvous is in process.
 std::optional<Session::Way> Session::wayOf(const Rendezvous& meet, const Options& options) {
   switch (meet.kind_) {

@@ -33,6 +33,9 @@ struct Failure {
   Error error() const { return Error(code, text, culprit); }
 };
 
+/// Rank `odd` has Options::tls = `tls`, and rank `first` has the opposite.
+Failure differentTls(int odd, bool tls, int first);
+
 /// Calls a function at a failure, as soon as the control plane knows the failure, also while no
 /// thread of the program polls. Any thread.
 class FailureWatch {

@@ -8,7 +8,6 @@
 
 #include "base/codec.h"
 #include "base/log.h"
-#include "rondo/error.h"
 #include "topology/place.h"
 
 namespace rondo::comm {
@@ -51,12 +50,7 @@ RankInfo decode(std::span<const std::byte> bytes) {
 void requireEqualTls(const std::vector<bool>& tls) {
   const auto other = std::find(tls.begin(), tls.end(), !tls[0]);
   if (other == tls.end()) return;
-  const int rank = static_cast<int>(other - tls.begin());
-  throw Error(ErrorCode::init_failed,
-              "rank " + std::to_string(rank) + " has RONDO_TLS=" + (tls[0] ? "0" : "1") +
-                  ", but rank 0 has RONDO_TLS=" + (tls[0] ? "1" : "0") +
-                  ": set it to the same value on all ranks",
-              rank);
+  throw bootstrap::differentTls(static_cast<int>(other - tls.begin()), *other, 0).error();
 }
 
 } // namespace
