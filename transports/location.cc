@@ -12,8 +12,9 @@
 namespace rondo::transport {
 
 namespace {
-constexpr std::uint8_t kVersion = 1;
-}
+/// Changes with the bytes written below, and with the layout of SlotRing.
+constexpr std::uint8_t kVersion = 2;
+} // namespace
 
 std::optional<Scope> Scope::here() {
   Scope scope;

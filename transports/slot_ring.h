@@ -30,10 +30,10 @@ namespace rondo::transport {
 /// is its position plus one. The flag of a second half is cleared when the first half is written,
 /// because a body may have been there; no other flag is ever cleared.
 ///
-/// Larger bodies go to one of `depth` slots. As long as the consumer keeps up, only as many slots
-/// are used in turn as fit the channel's share of kReuseBytes, so that they stay in the caches.
-/// There are kLinesPerSlot times as many lines as slots, so that ranks which only send can run
-/// ahead of the others.
+/// Larger bodies go to one of `depth` slots. As long as the consumer keeps up, the bodies use no
+/// more memory than the channel's share of kReuseBytes, so that it stays in the caches, and use all
+/// of it in turn: slot after slot, then the next place of each slot. There are kLinesPerSlot times
+/// as many lines as slots, so that ranks which only send can run ahead of the others.
 ///
 /// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
@@ -99,7 +99,7 @@ class SlotRing {
     if (bytes <= kInlineBytes)
       return lineOf(written_ % 2 == 0 ? write_line_ : after(write_line_)).inline_body;
     if (!chosen_) choose(bytes);
-    return bodyAt(static_cast<std::uint64_t>(std::countr_zero(chosen_)));
+    return bodyAt(chosen_at_, bytes);
   }
   void publish(const MessageHeader& header) {
     if (header.bytes <= kSmallBytes) {
@@ -164,7 +164,7 @@ class SlotRing {
     Line& line = lineOf(lineAt(number));
     const std::uint32_t state = line.state().load(std::memory_order_acquire);
     if (state != kLent && state != kRefused) return false;
-    std::memcpy(bodyAt(line.place()), data, bytes);
+    std::memcpy(bodyAt(line.place(), bytes), data, bytes);
     return change(line, state, kInSlot);
   }
   /// As revoke(), but drops the message: the consumer never gets it. Only after a failure.
@@ -203,7 +203,8 @@ class SlotRing {
     const std::uint32_t state = line.state().load(std::memory_order_acquire);
     if (loans && state == kLent && change(line, kLent, kTaken))
       return loans->find(line.loan(), bytes);
-    return line.state().load(std::memory_order_acquire) == kInSlot ? bodyAt(line.place()) : nullptr;
+    return line.state().load(std::memory_order_acquire) == kInSlot ? bodyAt(line.place(), bytes)
+                                                                   : nullptr;
   }
   /// After readBody() returned null: the loan of a body that is not mapped here; null if the
   /// message was withdrawn or refused.
@@ -356,34 +357,47 @@ class SlotRing {
         freed_line_ = after(freed_line_);
       }
   }
+  /// Chooses the slot of the next message, and the place in it.
   void choose(std::size_t bytes) {
     const std::uint64_t in_turn =
         std::min(std::max<std::uint64_t>(reuse_bytes_ / bytes, 2), depth_);
+    const bool moves = bytes >= kMovedBytes;
     std::uint64_t next = last_ << 1;
     if (next == 0 || (in_turn < 64 && next >> in_turn != 0) ||
-        (next >> kSlotsAtFirst != 0 && !holds(next, bytes)))
+        (next >> kSlotsAtFirst != 0 && !holds(next, bytes))) {
       next = 1;
+      if (moves && last_) move(bytes);
+    }
     if (busy_ & next) reclaim();
     if (busy_ & next) next = ~busy_ & (busy_ + 1);
-    if (!holds(next, bytes)) [[unlikely]]
-      allocate(next, bytes);
+    const std::size_t shift = moves && shift_ + bytes <= slot_bytes_ ? shift_ : 0;
+    if (!holds(next, shift + bytes)) [[unlikely]]
+      allocate(next, shift + bytes);
+    chosen_at_ = (indexOf(next) * stride_ + shift) / kSlotGrain;
     last_ = chosen_ = next;
+    if (moves) turned_ += padded(bytes);
   }
-  static std::uint64_t placeOf(std::uint64_t chosen) {
+  /// All slots have been used in turn: the next bodies go to the next place of each slot.
+  void move(std::size_t bytes) {
+    shift_ += padded(bytes);
+    if (turned_ >= reuse_bytes_ || shift_ + bytes > slot_bytes_) shift_ = turned_ = 0;
+  }
+  static std::uint64_t indexOf(std::uint64_t chosen) {
     return static_cast<std::uint64_t>(std::countr_zero(chosen));
   }
   bool holds(std::uint64_t chosen, std::size_t bytes) const {
-    return allocated_[placeOf(chosen)] >= bytes;
+    return allocated_[indexOf(chosen)] >= bytes;
   }
   void allocate(std::uint64_t chosen, std::size_t bytes) {
-    base::allocateMapped(bodyAt(placeOf(chosen)), bytes);
-    allocated_[placeOf(chosen)] = bytes;
+    base::allocateMapped(bodies_ + indexOf(chosen) * stride_, bytes);
+    allocated_[indexOf(chosen)] = bytes;
   }
-  /// Assigns a slot to the next message, which has more than kInlineBytes.
+  /// Assigns its place to the next message, which has more than kInlineBytes.
   void place(Line& line, std::size_t bytes) {
-    line.place() = static_cast<std::uint32_t>((writeBody(bytes) - bodies_) / stride_);
+    if (!chosen_) choose(bytes);
+    line.place() = static_cast<std::uint32_t>(chosen_at_);
     busy_ |= chosen_;
-    taken_[write_line_] = static_cast<std::uint8_t>(std::countr_zero(chosen_) + 1);
+    taken_[write_line_] = static_cast<std::uint8_t>(indexOf(chosen_) + 1);
     chosen_ = 0;
   }
   /// Begins a message that needs a whole line.
@@ -457,7 +471,10 @@ class SlotRing {
   Line& lineOf(std::uint64_t index) {
     return *std::launder(reinterpret_cast<Line*>(base_ + 64 * (1 + index)));
   }
-  std::byte* bodyAt(std::uint64_t place) { return bodies_ + std::min(place, depth_ - 1) * stride_; }
+  /// `place`: distance from bodies_ in units of kSlotGrain. The peer may have written any number.
+  std::byte* bodyAt(std::uint64_t place, std::size_t bytes) {
+    return bodies_ + std::min(kSlotGrain * place, depth_ * stride_ - padded(bytes));
+  }
 
   std::byte* const base_;
   std::byte* const bodies_;
@@ -467,6 +484,9 @@ class SlotRing {
   alignas(64) std::uint64_t written_ = 0, freed_ = 0, write_line_ = 0, freed_line_ = 0;
   // Sets of slots, as bits: all slots in use, the slot of the next message, the slot chosen last.
   std::uint64_t busy_ = 0, chosen_ = 0, last_ = 0;
+  std::uint64_t chosen_at_ = 0; ///< the place of the next message, see bodyAt()
+  std::size_t shift_ = 0;       ///< where bodies of kMovedBytes and more begin in their slots
+  std::size_t turned_ = 0;      ///< total size of these bodies since shift_ was last 0
   std::size_t reuse_bytes_ = kReuseBytes;
   std::array<std::size_t, kMaxDepth> allocated_{}; ///< memory of each slot, in bytes
   /// for each line: its slot + 1, or 0

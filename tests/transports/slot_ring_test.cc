@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -380,6 +382,40 @@ TEST_CASE("small messages run ahead of the slots, large ones do not", "[ring]") 
     }
     CHECK_FALSE(ends.consumer.readable());
   }
+}
+
+// Proves: a producer whose consumer keeps up writes to all of its share of kReuseBytes in turn, and
+// to no more, so that it does not write the lines that the consumer has just read. Bodies below
+// kMovedBytes keep to the beginnings of a few slots.
+TEST_CASE("bodies use their share of the caches in turn", "[ring]") {
+  constexpr std::size_t kLarge = std::size_t{128} << 10;
+  constexpr int kDepth = 8;
+  base::AlignedBuffer memory(SlotRing::bytesNeeded(kDepth, kLarge));
+  const auto places = [&](std::size_t bytes, std::size_t share) {
+    std::memset(memory.data(), 0, memory.size());
+    SlotRing producer(memory.data(), kDepth, kLarge, {}),
+        consumer(memory.data(), kDepth, kLarge, {});
+    producer.shareReuse(share);
+    std::set<const std::byte*> all;
+    for (std::size_t i = 0; i < 3 * share / bytes; ++i) {
+      REQUIRE(producer.writable(bytes));
+      std::byte* const body = producer.writeBody(bytes);
+      all.insert(body);
+      std::memset(body, static_cast<int>(i), bytes);
+      producer.publish({1, bytes});
+      REQUIRE(consumer.readable());
+      CHECK(consumer.readBody(bytes) == body);
+      consumer.release();
+    }
+    for (auto one = all.begin(), next = std::next(one); next != all.end(); ++one, ++next)
+      CHECK(*next - *one >= static_cast<std::ptrdiff_t>(bytes)); // no two overlap
+    return all.size();
+  };
+  CHECK(places(16 << 10, kReuseBytes) == 16);
+  CHECK(places(16 << 10, kReuseBytes / 2) == 8);
+  CHECK(places(4 << 10, kReuseBytes) == 64);
+  CHECK(places(kLarge, kReuseBytes) == 2);
+  CHECK(places(kMovedBytes - 64, kReuseBytes) == kDepth);
 }
 
 // The second half of a line was part of a larger message's body before. Its bytes must not be taken
