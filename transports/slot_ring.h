@@ -30,10 +30,11 @@ namespace rondo::transport {
 /// is its position plus one. The flag of a second half is cleared when the first half is written,
 /// because a body may have been there; no other flag is ever cleared.
 ///
-/// Larger bodies go to one of `depth` slots. As long as the consumer keeps up, the bodies use no
-/// more memory than the channel's share of kReuseBytes, so that it stays in the caches, and use all
-/// of it in turn: slot after slot, then the next place of each slot. There are kLinesPerSlot times
-/// as many lines as slots, so that ranks which only send can run ahead of the others.
+/// Larger bodies go to `depth` slots: one after the other into the same slot while they fit its
+/// part of the channel's share of kReuseBytes, then to the next slot. A body larger than that part
+/// has a slot of its own. As long as the consumer keeps up, all of the share is used in turn, and
+/// no more, so that it stays in the caches. There are kLinesPerSlot times as many lines as slots,
+/// so that ranks which only send can run ahead of the others.
 ///
 /// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
@@ -345,7 +346,8 @@ class SlotRing {
     const std::uint64_t odd = written_ % 2;
     if (bytes <= kSmallBytes && odd) return true;
     return written_ + odd + 2 <= freed_ + 2 * lines_ &&
-           (bytes <= kInlineBytes || std::countr_one(busy_) < static_cast<int>(depth_));
+           (bytes <= kInlineBytes || fitsLast(bytes) ||
+            std::countr_one(busy_) < static_cast<int>(depth_));
   }
   /// Frees everything that the consumer has released since the last call.
   void reclaim() {
@@ -353,34 +355,42 @@ class SlotRing {
     for (; freed_ < released; ++freed_)
       if (freed_ % 2 == 0) {
         if (const std::uint8_t taken = std::exchange(taken_[freed_line_], std::uint8_t{0}))
-          busy_ &= ~(std::uint64_t{1} << (taken - 1));
+          if (--bodies_in_[taken - 1u] == 0) busy_ &= ~(std::uint64_t{1} << (taken - 1));
         freed_line_ = after(freed_line_);
       }
   }
-  /// Chooses the slot of the next message, and the place in it.
+  /// Memory that bodies of this size use in turn.
+  std::size_t inTurn(std::size_t bytes) const {
+    return bytes > kFewBytes ? reuse_bytes_ : reuse_bytes_ / 4 * 3;
+  }
+  /// The part of each slot that bodies of this size share.
+  std::size_t partOfSlot(std::size_t bytes) const {
+    return std::min({slot_bytes_, inTurn(bytes) / kSlotsAtFirst, kBodiesTogether * bytes});
+  }
+  /// Whether a body fits behind those in the slot chosen last.
+  bool fitsLast(std::size_t bytes) const { return last_ && used_ + bytes <= partOfSlot(bytes); }
+  /// Chooses the place of the next message's body.
   void choose(std::size_t bytes) {
-    const std::uint64_t in_turn =
-        std::min(std::max<std::uint64_t>(reuse_bytes_ / bytes, 2), depth_);
-    const bool moves = bytes >= kMovedBytes;
+    if (!fitsLast(bytes)) {
+      last_ = nextSlot(bytes);
+      used_ = 0;
+    }
+    if (!holds(last_, used_ + bytes)) [[unlikely]]
+      allocate(last_, used_ + bytes);
+    chosen_ = last_;
+    chosen_at_ = (indexOf(last_) * stride_ + used_) / kSlotGrain;
+    used_ += padded(bytes);
+  }
+  /// A slot without bodies.
+  std::uint64_t nextSlot(std::size_t bytes) {
+    const std::uint64_t slots = inTurn(bytes) / std::max(bytes, partOfSlot(bytes)),
+                        in_turn = std::min(std::max<std::uint64_t>(slots, 2), depth_);
     std::uint64_t next = last_ << 1;
     if (next == 0 || (in_turn < 64 && next >> in_turn != 0) ||
-        (next >> kSlotsAtFirst != 0 && !holds(next, bytes))) {
+        (next >> kSlotsAtFirst != 0 && !holds(next, bytes)))
       next = 1;
-      if (moves && last_) move(bytes);
-    }
     if (busy_ & next) reclaim();
-    if (busy_ & next) next = ~busy_ & (busy_ + 1);
-    const std::size_t shift = moves && shift_ + bytes <= slot_bytes_ ? shift_ : 0;
-    if (!holds(next, shift + bytes)) [[unlikely]]
-      allocate(next, shift + bytes);
-    chosen_at_ = (indexOf(next) * stride_ + shift) / kSlotGrain;
-    last_ = chosen_ = next;
-    if (moves) turned_ += padded(bytes);
-  }
-  /// All slots have been used in turn: the next bodies go to the next place of each slot.
-  void move(std::size_t bytes) {
-    shift_ += padded(bytes);
-    if (turned_ >= reuse_bytes_ || shift_ + bytes > slot_bytes_) shift_ = turned_ = 0;
+    return busy_ & next ? ~busy_ & (busy_ + 1) : next;
   }
   static std::uint64_t indexOf(std::uint64_t chosen) {
     return static_cast<std::uint64_t>(std::countr_zero(chosen));
@@ -397,6 +407,7 @@ class SlotRing {
     if (!chosen_) choose(bytes);
     line.place() = static_cast<std::uint32_t>(chosen_at_);
     busy_ |= chosen_;
+    ++bodies_in_[indexOf(chosen_)];
     taken_[write_line_] = static_cast<std::uint8_t>(indexOf(chosen_) + 1);
     chosen_ = 0;
   }
@@ -482,13 +493,13 @@ class SlotRing {
   const std::size_t stride_, slot_bytes_;
   std::shared_ptr<void> keep_;
   alignas(64) std::uint64_t written_ = 0, freed_ = 0, write_line_ = 0, freed_line_ = 0;
-  // Sets of slots, as bits: all slots in use, the slot of the next message, the slot chosen last.
+  // Sets of slots, as bits: those with bodies, the slot of the next message, the slot chosen last.
   std::uint64_t busy_ = 0, chosen_ = 0, last_ = 0;
   std::uint64_t chosen_at_ = 0; ///< the place of the next message, see bodyAt()
-  std::size_t shift_ = 0;       ///< where bodies of kMovedBytes and more begin in their slots
-  std::size_t turned_ = 0;      ///< total size of these bodies since shift_ was last 0
+  std::size_t used_ = 0;        ///< where the next body in the slot chosen last begins
   std::size_t reuse_bytes_ = kReuseBytes;
-  std::array<std::size_t, kMaxDepth> allocated_{}; ///< memory of each slot, in bytes
+  std::array<std::size_t, kMaxDepth> allocated_{};   ///< memory of each slot, in bytes
+  std::array<std::uint16_t, kMaxDepth> bodies_in_{}; ///< number of bodies in each slot
   /// for each line: its slot + 1, or 0
   std::array<std::uint8_t, kLinesPerSlot * kMaxDepth> taken_{};
   alignas(64) std::uint64_t read_ = 0, read_line_ = 0;

@@ -150,7 +150,7 @@ TEST_CASE("after a process is killed, carriers name it and shared memory stays u
       CHECK(meeting.in->peek() == nullptr);
       int started = 0;
       while (meeting.out->start(2, body)) ++started;
-      CHECK(started == meeting.out->port().depth);
+      CHECK(started >= meeting.out->port().depth);
       continue;
     }
     const auto dies = [&](const std::function<void()>& step) {

@@ -88,23 +88,25 @@ TEST_CASE("a channel allocates only the memory that messages need, before they a
     CHECK(body[bytes - 1] == static_cast<std::byte>(value));
     in.release();
   };
-  // If the receiver keeps up, few slots are used.
-  for (int i = 0; i < 100; ++i) {
-    for (const std::size_t bytes : {8u, 40u, 41u, 4096u}) {
+  // A slot's first body, and others behind it.
+  for (int i = 0; i < 3; ++i) {
+    send(4096, i);
+    receive(4096, i);
+    CHECK(allocated() == kHead + static_cast<std::size_t>(i + 1) * 4096);
+  }
+  // If the receiver keeps up, such bodies use three quarters of kReuseBytes, and no more.
+  for (int i = 0; i < 1000; ++i) {
+    for (const std::size_t bytes : {8u, 40u, 4096u}) {
       send(bytes, i);
       receive(bytes, i);
     }
   }
-  CHECK(allocated() == kHead + kSlotsAtFirst * 4096);
-  // A sender that runs ahead uses all slots.
-  for (int i = 0; i < kDepth; ++i) send(4000, i);
-  CHECK_FALSE(out.writable(4000));
-  for (int i = 0; i < kDepth; ++i) receive(4000, i);
-  CHECK(allocated() == kHead + kDepth * 4096);
-  // A larger body gets the memory that its slot lacks.
-  send(kSlot, 7);
-  receive(kSlot, 7);
-  CHECK(allocated() == kHead + (kDepth - 1) * 4096 + kSlot);
+  CHECK(allocated() == kHead + kReuseBytes / 4 * 3);
+  // A sender that runs ahead uses all slots, and a larger body gets the memory that its slot lacks.
+  for (int i = 0; i < kDepth; ++i) send(kSlot, i);
+  CHECK_FALSE(out.writable(kSlot));
+  for (int i = 0; i < kDepth; ++i) receive(kSlot, i);
+  CHECK(allocated() == kBytes);
   CHECK(codeOf([] { base::allocateMapped(nullptr, 4096); }) == ErrorCode::system);
 }
 

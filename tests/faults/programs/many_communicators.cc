@@ -5,8 +5,6 @@
 // DESCRIPTORS BYTES", the total of the unused ones; then "RANK used COUNT TEXT", with the first
 // error, if any; then "RANK small BYTES", the total of the last kind; then "RANK world SUM", the
 // result of another call on the job's own communicator.
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -30,11 +28,14 @@ long descriptors() {
   return count;
 }
 
+/// Of memory that several processes map, this process's part.
 long residentBytes() {
-  std::ifstream file("/proc/self/statm");
-  long all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * ::sysconf(_SC_PAGESIZE);
+  std::ifstream file("/proc/self/smaps_rollup");
+  std::string word;
+  long kilobytes = 0;
+  while (file >> word && word != "Pss:") continue;
+  file >> kilobytes;
+  return kilobytes * 1024;
 }
 
 int sum(rondo::Communicator& comm) {
