@@ -1,4 +1,5 @@
-// Reads NumPy's object by its C ABI. A buffer costs NumPy a format string and four allocations.
+// Reads NumPy's object by its C ABI. For a buffer, NumPy makes a format string and allocates: with
+// buffers, all_reduce of 8 bytes by 2 ranks takes 0.90 us in place of 0.58.
 #include "compat/python/numpy.h"
 
 #include <array>
@@ -7,10 +8,10 @@ namespace rondo::compat::python {
 
 namespace {
 
-/// The first fields of PyArrayObject_fields of numpy/ndarraytypes.h. Extensions contain this
+/// The first fields of NumPy's struct PyArrayObject_fields. Compiled extensions contain this
 /// layout, so all versions of NumPy have it.
 struct Fields {
-  PyObject_HEAD
+  PyObject object;
   char* data;
   int dimensions;
   Py_ssize_t* shape;
