@@ -209,6 +209,26 @@ class Collectives(unittest.TestCase):
             self.assertEqual(comm.all_reduce(view).base.tolist(), [0, 1, 4, 6, 4, 5])
         rondo.run(check, 2)
 
+    def test_an_array_is_read_anew_at_each_call(self):
+        def check(comm):
+            a = np.ones(4, np.float32)
+            self.assertEqual(comm.all_reduce(a).tolist(), [2] * 4)
+            a.resize(100_000, refcheck=False)  # moves its memory
+            a[:] = 1
+            self.assertEqual(set(comm.all_reduce(a).tolist()), {2})
+            a.dtype = np.int64
+            a[:] = 2**40
+            self.assertEqual(set(comm.all_reduce(a).tolist()), {2**41})
+            a.dtype = np.dtype(np.int64).newbyteorder()
+            with self.assertRaisesRegex(rondo.DTypeError, "foreign byte order"):
+                comm.all_reduce(a)
+            a.dtype = np.int64
+            a.flags.writeable = False
+            with self.assertRaisesRegex(rondo.ArgumentError, "a is read-only"):
+                comm.all_reduce(a)
+            self.assertEqual(comm.all_reduce(a, out=np.zeros(50_000, int))[0], 2**42)
+        rondo.run(check, 2)
+
     @unittest.skipUnless(importlib.util.find_spec("torch"), "this Python has no torch")
     def test_torch(self):
         import torch

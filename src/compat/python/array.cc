@@ -1,13 +1,17 @@
-// Reads arrays by the buffer protocol, by ml_dtypes' names and by DLPack.
+// Reads arrays by NumPy's object, the buffer protocol, ml_dtypes' names and DLPack.
 #include "compat/python/array.h"
 
+#include <nanobind/ndarray.h>
+
 #include <bit>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "compat/python/errors.h"
+#include "compat/python/numpy.h"
 
 namespace rondo::compat::python {
 
@@ -82,32 +86,60 @@ DataType parse(nb::handle object, const Py_buffer& view, const Argument& argumen
 } // namespace
 
 Array::Array(nb::handle object, const Argument& argument, Access access) {
-  try {
-    if (fromBuffer(object, argument, access) || fromExtension(object, argument, access) ||
-        fromDlpack(object, argument, access))
-      return;
-  } catch (...) {
-    release(); // a constructor that throws runs no destructor
-    throw;
+  if (fromNumpy(object, access)) return;
+  if (fromBuffer(object, argument, access) || fromExtension(object, argument, access)) {
+    learnNumpy(object, {data_, count_, type_});
+    return;
   }
+  if (fromDlpack(object, argument, access)) return;
   if (nb::hasattr(object, "dtype")) refuseElement(object, argument);
   refuse(argument.call, name(argument) + " is no array (" + textOf(object.type()) +
                             "): it has neither the buffer protocol nor __dlpack__");
 }
 
+bool Array::fromNumpy(nb::handle object, Access access) {
+  const auto array = readNumpy(object, access == Access::write);
+  if (!array) return false;
+  data_ = array->data;
+  count_ = array->count;
+  type_ = array->type;
+  owner_ = nb::borrow(object);
+  return true;
+}
+
+namespace {
+
+struct Buffer {
+  Py_buffer view{};
+  Buffer() = default;
+  ~Buffer() { PyBuffer_Release(&view); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+};
+
+/// An object of Python that owns `value`.
+template <class T>
+nb::object owning(std::unique_ptr<T> value) {
+  return nb::capsule(value.release(), [](void* it) noexcept { delete static_cast<T*>(it); });
+}
+
+} // namespace
+
 bool Array::fromBuffer(nb::handle object, const Argument& argument, Access access) {
   if (!PyObject_CheckBuffer(object.ptr())) return false;
-  if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_RECORDS_RO) != 0) {
+  auto buffer = std::make_unique<Buffer>();
+  const Py_buffer& view = buffer->view;
+  if (PyObject_GetBuffer(object.ptr(), &buffer->view, PyBUF_RECORDS_RO) != 0) {
     // NumPy's answer for types that the protocol does not know, as ml_dtypes' and dates.
     PyErr_Clear();
-    view_.obj = nullptr;
     return false;
   }
-  if (!PyBuffer_IsContiguous(&view_, 'C')) refuseLayout(object, argument);
-  type_ = parse(object, view_, argument);
-  if (access == Access::write && view_.readonly) refuseWrite(argument);
-  data_ = view_.buf;
-  count_ = static_cast<std::size_t>(view_.len) / sizeOf(type_);
+  if (!PyBuffer_IsContiguous(&view, 'C')) refuseLayout(object, argument);
+  type_ = parse(object, view, argument);
+  if (access == Access::write && view.readonly) refuseWrite(argument);
+  data_ = view.buf;
+  count_ = static_cast<std::size_t>(view.len) / sizeOf(type_);
+  owner_ = owning(std::move(buffer));
   return true;
 }
 
@@ -149,41 +181,23 @@ bool contiguous(const nb::ndarray<nb::ro>& tensor) {
 bool Array::fromDlpack(nb::handle object, const Argument& argument, Access access) {
   if (!nb::hasattr(object, "__dlpack__")) return false;
   nb::ndarray<> writable;
+  nb::ndarray<nb::ro> tensor;
   const bool may_write = nb::try_cast(object, writable, false);
-  if (may_write) {
-    tensor_ = nb::ndarray<nb::ro>(writable);
-  } else if (!nb::try_cast(object, tensor_, false)) {
-    return false;
-  }
-  if (tensor_.device_type() != nb::device::cpu::value)
+  if (may_write) tensor = nb::ndarray<nb::ro>(writable);
+  else if (!nb::try_cast(object, tensor, false)) return false;
+  if (tensor.device_type() != nb::device::cpu::value)
     refuse(argument.call, name(argument) +
                               " is not in host memory: arrays of devices are for the "
                               "C++ interface and for torch.distributed");
-  const auto type = typeOf(tensor_.dtype());
+  const auto type = typeOf(tensor.dtype());
   if (!type) refuseElement(object, argument);
-  if (!contiguous(tensor_)) refuseLayout(object, argument);
+  if (!contiguous(tensor)) refuseLayout(object, argument);
   if (access == Access::write && !may_write) refuseWrite(argument);
   type_ = *type;
-  data_ = const_cast<void*>(tensor_.data());
-  count_ = tensor_.size();
+  data_ = const_cast<void*>(tensor.data());
+  count_ = tensor.size();
+  owner_ = owning(std::make_unique<nb::ndarray<nb::ro>>(std::move(tensor)));
   return true;
-}
-
-void Array::take(Array& other) noexcept {
-  data_ = std::exchange(other.data_, nullptr);
-  count_ = std::exchange(other.count_, 0);
-  type_ = other.type_;
-  // Releasing a view uses only its object and its private pointer, so a copy may release it.
-  view_ = std::exchange(other.view_, Py_buffer{});
-  tensor_ = std::move(other.tensor_);
-}
-
-void Array::release() {
-  if (view_.obj) PyBuffer_Release(&view_);
-  view_ = {};
-  tensor_ = {};
-  data_ = nullptr;
-  count_ = 0;
 }
 
 nb::object newArray(nb::handle shape, DataType type) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 #include <cstddef>
 
@@ -32,30 +31,21 @@ class Array {
   /// ArgumentError if it is not C-contiguous, is read-only but is to be written, or is no array;
   /// DTypeError if Rondo does not have the element type, or its bytes are in foreign order.
   Array(nb::handle object, const Argument& argument, Access access);
-  ~Array() { release(); }
-  Array(Array&& other) noexcept { take(other); }
-  Array& operator=(Array&& other) noexcept {
-    release();
-    take(other);
-    return *this;
-  }
 
   void* data() const { return data_; }
   std::size_t count() const { return count_; }
   DataType type() const { return type_; }
 
  private:
+  bool fromNumpy(nb::handle object, Access access);
   bool fromBuffer(nb::handle object, const Argument& argument, Access access);
   bool fromExtension(nb::handle object, const Argument& argument, Access access);
   bool fromDlpack(nb::handle object, const Argument& argument, Access access);
-  void take(Array& other) noexcept;
-  void release();
 
   void* data_ = nullptr;
   std::size_t count_ = 0;
   DataType type_ = DataType::uint8;
-  Py_buffer view_{}; ///< view_.obj is null: not held
-  nb::ndarray<nb::ro> tensor_;
+  nb::object owner_; ///< keeps the memory where it is
 };
 
 /// Returns a new NumPy array of this shape and of the type's NumPy name. bfloat16 and the 8-bit

@@ -65,7 +65,6 @@ struct Prepared {
 /// Runs the call by now(communicator), or starts it by later(communicator) and returns a Future.
 template <bool kLater, class Now, class Later>
 nb::object make(Prepared& at, const Now& now, const Later& later) {
-  at.self.open(at.info.name);
   Future::reap();
   if constexpr (kLater) {
     Work work = at.self.ask(at.info, later);
