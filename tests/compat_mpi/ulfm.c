@@ -85,9 +85,10 @@ static int sole_failed_rank(MPI_Comm comm) {
   return result;
 }
 
-/* Shrinks, and uses the new communicator and a duplicate of it. */
-static void go_on(MPI_Comm comm, int members) {
-  int living = 0, mine = -1, agreed = 6 | 1 << (rank % 3 + 3), before = 0, all = ~0;
+/* Shrinks, and uses the new communicator and a duplicate of it. `failed`: whether this rank has had
+ * the error that one rank at least must have had. */
+static void go_on(MPI_Comm comm, int members, int failed) {
+  int anywhere = 0, living = 0, mine = -1, agreed = 6 | 1 << (rank % 3 + 3), before = 0, all = ~0;
   MPI_Comm rest = MPI_COMM_NULL, copy = MPI_COMM_NULL;
   int result = MPIX_Comm_agree(comm, &agreed);
   check(result == MPI_SUCCESS || class_of(result) == MPIX_ERR_PROC_FAILED, "agree", result);
@@ -106,6 +107,8 @@ static void go_on(MPI_Comm comm, int members) {
   check(result == living, "the new size", result);
   check(mine == before, "the new rank", mine);
   for (int i = 0; i < 20; ++i) reduce(rest, i % 2, members);
+  MPI_Allreduce(&failed, &anywhere, 1, MPI_INT, MPI_MAX, rest);
+  check(anywhere, "no rank has had the error", 0);
   MPI_Comm_dup(rest, &copy);
   for (int i = 0; i < 20; ++i) reduce(copy, i % 2, members);
   MPI_Comm_free(&copy);
@@ -126,7 +129,7 @@ static void wake(void) {
   }
   check(reduce(comm, rank == 2, all) == MPIX_ERR_REVOKED, "not revoked; handled", handled_class);
   check(handled == 1 && handled_class == MPIX_ERR_REVOKED, "errors handled", handled);
-  go_on(comm, all);
+  go_on(comm, all, 1);
 }
 
 static void survive(int victim, int immediate) {
@@ -148,7 +151,7 @@ static void survive(int victim, int immediate) {
   result = reduce(second, 0, all);
   check(result == MPIX_ERR_PROC_FAILED, "the class on a second communicator", result);
   MPI_Comm_free(&second);
-  go_on(comm, others);
+  go_on(comm, others, failed);
 }
 
 static void leave(int number) {
@@ -164,7 +167,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Get_library_version(version, &length);
   if (rank == 0) printf("library: %s\n", version), fflush(stdout);
-  alarm(60);
+  alarm(30);
   if (argc > 3 && strcmp(argv[1], "kill") == 0) survive(atoi(argv[2]), argv[3][0] == 'i');
   else wake();
   /* Open MPI 5.0's MPI_Finalize sometimes waits for the dead rank for ever. */

@@ -43,26 +43,28 @@ bool knownToMpi(MPI_Comm comm, MPI_Group all, int rank) {
   return there != MPI_UNDEFINED;
 }
 
-void awaitFailed(MPI_Comm comm, int rank) {
+bool revoked(MPI_Comm comm) {
+  int flag = 0;
+  return mpi().Comm_is_revoked && mpi().Comm_is_revoked(comm, &flag) == MPI_SUCCESS && flag != 0;
+}
+
+/// Waits until the MPI library knows that this rank has died, or that the communicator is revoked.
+void awaitDeath(MPI_Comm comm, int rank) {
   // Launchers tell of a death within milliseconds. One that does not must not block the program.
   constexpr std::chrono::seconds kLimit{5};
-  constexpr std::chrono::microseconds kPause{100};
+  constexpr std::chrono::microseconds kPause{20};
   const auto end = std::chrono::steady_clock::now() + kLimit;
   MPI_Group all = MPI_GROUP_NULL;
   int size = 0;
   check(mpi().Comm_group(comm, &all));
   check(mpi().Group_size(all, &size));
   // The program may have freed the communicator of an I-form; then `comm` is another one.
-  while (rank < size && !knownToMpi(comm, all, rank) && std::chrono::steady_clock::now() < end) {
+  while (rank >= 0 && rank < size && !revoked(comm) && !knownToMpi(comm, all, rank) &&
+         std::chrono::steady_clock::now() < end) {
     moveMpi();
     std::this_thread::sleep_for(kPause);
   }
   check(mpi().Group_free(&all));
-}
-
-bool revoked(MPI_Comm comm) {
-  int flag = 0;
-  return mpi().Comm_is_revoked && mpi().Comm_is_revoked(comm, &flag) == MPI_SUCCESS && flag != 0;
 }
 
 } // namespace
@@ -82,11 +84,11 @@ int ulfmClass(MPI_Comm comm, const Error& error) {
   const std::string_view text = error.what();
   if (error.code() == ErrorCode::aborted && text.ends_with(kRevokedText)) return kRevoked;
   if (!tolerant) return MPI_SUCCESS;
+  const bool death = error.code() == ErrorCode::peer_dead;
+  if (death) awaitDeath(comm, error.culprit());
   // A communicator that had failed before it was revoked keeps its first error.
   if (revoked(comm)) return kRevoked;
-  if (error.code() != ErrorCode::peer_dead) return MPI_SUCCESS;
-  awaitFailed(comm, error.culprit());
-  return kProcessFailed;
+  return death ? kProcessFailed : MPI_SUCCESS;
 }
 
 namespace {

@@ -12,8 +12,8 @@ void learnFaultTolerance();
 bool faultTolerant();
 
 /// The error class of ULFM for an error of the communicator's calls, or MPI_SUCCESS if it has none.
-/// After the death of a rank this waits until the MPI library has heard of it too, so that the
-/// functions that the program calls next take it into account.
+/// After the death of a rank this waits until the MPI library has heard of it too, or of a revoke,
+/// so that the functions that the program calls next take it into account.
 int ulfmClass(MPI_Comm comm, const Error& error);
 
 } // namespace rondo::compat
