@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tests the interposers with all installed MPIs: builds every_collective.c with the compiler
 wrapper of each, and runs it without Rondo, with the interposer of its ABI, and with the others,
-which must refuse it and name the right one. Installs nothing.
+which must refuse it and name the right one. If the MPI has ULFM, and ulfm.c works without Rondo, it
+must work with Rondo too. Installs nothing.
 
 usage: installed_test.py --libraries FOLDER [--ranks N] [FOLDER...]
 
@@ -33,6 +34,9 @@ WANTED = [(r"Open MPI v4\.1", False, "Open MPI 4.1"), (r"Open MPI v5\.0", False,
           (r"MPICH Version:\s+5\.0", True, "MPICH 5.0, standard ABI"),
           (r"Intel\(R\) MPI", False, "Intel MPI"),
           (r"Intel\(R\) MPI", True, "Intel MPI, standard ABI")]
+ULFM_RANKS = 4
+ULFM = [["revoke"], ["kill", "3", "blocking"], ["kill", "0", "blocking"],
+        ["kill", "2", "immediate"]]
 
 failures = []
 
@@ -47,14 +51,15 @@ def first_of(folder, names):
 
 
 class Build:
-    """The program, built for one ABI of one MPI."""
+    """A program, built for one ABI of one MPI."""
 
     def __init__(self, folder, launcher, compiler, standard, program, flags=()):
         self.folder, self.launcher, self.compiler = folder, launcher, compiler
         self.standard, self.program, self.flags = standard, program, flags
 
-    def compile(self):
-        command = [self.compiler, HERE / "every_collective.c", "-o", self.program, *self.flags]
+    def compile(self, source):
+        """Makes it from this source."""
+        command = [self.compiler, HERE / source, "-o", self.program, *self.flags]
         done = subprocess.run(command, env=self.environment(), stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
         return done.returncode == 0, done.stdout
@@ -65,15 +70,17 @@ class Build:
                     OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
                     PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
                     I_MPI_ROOT=str(self.folder), I_MPI_FABRICS="shm")
+        more.pop("RONDO_MPI_FOLDERS", None)  # Rondo would warn of it
         if self.folder != pathlib.Path("/usr"):
             before = more.get("LD_LIBRARY_PATH")
             more["LD_LIBRARY_PATH"] = f"{self.folder}/lib" + (f":{before}" if before else "")
         return more
 
-    def run(self, ranks, words):
-        """The exit status and all output; the status is None if it hung."""
-        return run_command([self.launcher, "-n", str(ranks), "env", *words, self.program],
-                           self.environment())
+    def run(self, ranks, words, arguments=(), options=()):
+        """The exit status and all output; the status is None if it hung. `options` are the
+        launcher's."""
+        return run_command([self.launcher, *options, "-n", str(ranks), "env", *words, self.program,
+                            *arguments], self.environment())
 
 
 def builds_of(folder, work):
@@ -125,27 +132,66 @@ def check_refused(build, ranks, library, right):
         print(f"  ok: {library.name} refuses it and names {right}", flush=True)
 
 
+def check_ulfm(build, version, library):
+    """Returns whether a part of the program worked without Rondo, so that it was tested."""
+    built, output = build.compile("ulfm.c")
+    if not built or "does not have it" in build.run(1, [])[1]:
+        print("  it has no ULFM", *([] if built else output.splitlines()[-5:]), sep="\n    ")
+        return False
+    tested = False
+    for arguments in ULFM:
+        what = f"ulfm {' '.join(arguments)}"
+        tolerant = []
+        if version.startswith("Open MPI"):
+            tolerant = ["--with-ft", "ulfm"]
+        elif arguments[0] == "kill":
+            tolerant = ["-disable-auto-cleanup"]
+        status, output = build.run(ULFM_RANKS, [], arguments, tolerant)
+        if status is None or "ulfm: ok" not in output:
+            print(f"  skipped: {what}: without Rondo it "
+                  f"{'hung' if status is None else f'ended with {status}'}",
+                  *output.splitlines()[-3:], sep="\n    ", flush=True)
+            continue
+        tested = True
+        status, output = build.run(ULFM_RANKS, [f"LD_PRELOAD={library}", "RONDO_MPI_STATS=1"],
+                                   arguments, tolerant)
+        taken, passed = statistics_of(output)
+        living = 0 if arguments[0] == "revoke" else ULFM_RANKS - 1
+        if status is None or "ulfm: ok" not in output or "FAILED" in output:
+            fail(f"{what}: {'hung' if status is None else f'ended with {status}'}", output)
+        elif not taken.get("Allreduce") or not taken.get("Iallreduce") or passed:
+            fail(f"{what}: taken over: {taken}, passed on: {passed}", output)
+        elif output.count("of rank") != living:
+            fail(f"{what}: not all living ranks came to MPI_Finalize", output)
+        else:
+            print(f"  ok: {what}", flush=True)
+    return tested
+
+
 def check(build, options):
-    """The version of the library; None if the program cannot be built and run at all."""
+    """The version of the library, None if the program cannot be built and run at all; and whether
+    its ULFM was tested."""
     print(f"{build.compiler} in {build.folder}{', standard ABI' if build.standard else ''}:",
           flush=True)
-    built, output = build.compile()
+    built, output = build.compile("every_collective.c")
     status, output = build.run(options.ranks, []) if built else (None, output)
     version = re.search(r"library: (.*)", output)
     if status != 0 or not version:
         print("  cannot be used, also without Rondo:", *output.splitlines()[-5:], sep="\n    ")
-        return None
+        return None, False
     print(f"  {version[1]}", flush=True)
     right = right_interposer(build, version[1])
+    own = None
     for name in INTERPOSERS:
         library = options.libraries.resolve() / name
         if not library.exists():
             print(f"  skipped: {name} is not built")
         elif name == right:
+            own = library
             check_taken_over(build, options.ranks, library)
         else:
             check_refused(build, options.ranks, library, right)
-    return version[1]
+    return version[1], bool(own) and check_ulfm(build, version[1], own)
 
 
 def main():
@@ -161,11 +207,13 @@ def main():
     for folder in folders:
         with tempfile.TemporaryDirectory(prefix="compat_mpi.") as work:
             for build in builds_of(folder.absolute(), pathlib.Path(work)):
-                found.append((check(build, options), build.standard))
+                found.append((*check(build, options), build.standard))
     for pattern, standard, name in WANTED:
         if not any(version and re.match(pattern, version) and has == standard
-                   for version, has in found):
+                   for version, _, has in found):
             print(f"missing: {name}")
+    if not any(survives for _, survives, _ in found):
+        print("missing: an MPI whose ULFM can be used, as that of Open MPI 5.0")
     print(f"{len(failures)} failures" if failures else "all ok" if found else "no MPI is there")
     return 1 if failures else 0 if found else SKIPPED
 

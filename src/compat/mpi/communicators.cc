@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "compat/mpi/errors.h"
+#include "compat/mpi/ulfm.h"
 #include "rondo/detail/shims.h"
 #include "rondo/error.h"
 
@@ -35,12 +36,6 @@ MPI_Request open_end{};
 
 std::mutex living_mutex;
 std::map<const Counterpart*, std::shared_ptr<Counterpart>> living;
-
-/// Called while a thread waits in Rondo, so that messages between the program's ranks move.
-void moveMpi() {
-  int done = 0;
-  mpi().Request_get_status(open_end, &done, MPI_STATUS_IGNORE);
-}
 
 /// A duplicate gets a counterpart of its own.
 int copyNoAttribute(MPI_Comm, int, void*, void*, void*, int* copied) {
@@ -67,7 +62,8 @@ Options optionsOfJob() {
   options.device = -1; // MPI's buffers are in host memory
   // MPI has no deadline for a rank that is late or stopped. Dead ranks are found without a timeout.
   if (!std::getenv("RONDO_TIMEOUT")) options.timeout = std::chrono::hours(24 * 7);
-  if (!std::getenv("RONDO_PATIENT")) options.patient = true;
+  // A program that handles failures wants to hear of them.
+  if (!std::getenv("RONDO_PATIENT")) options.patient = !faultTolerant();
   return options;
 }
 
@@ -97,9 +93,10 @@ void sayWhy(const std::string& why) {
                  why.c_str());
 }
 
-/// Whether `made` is true on all ranks.
+/// Whether `made` is true on all ranks. All get the same answer, with ULFM also if a rank dies.
 bool everywhere(MPI_Comm comm, bool made) {
   int mine = made ? 1 : 0, all = 0;
+  if (faultTolerant()) return mpi().Comm_agree(comm, &mine) == MPI_SUCCESS && mine == 1;
   return mpi().Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all == 1;
 }
 
@@ -173,6 +170,30 @@ std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
   }
   try {
     return from.rondo->split(color, key);
+  } catch (const std::exception& error) {
+    sayWhy(error.what());
+    return std::nullopt;
+  }
+}
+
+/// Shrinks the counterpart of `from`, which may be null, to the ranks of `comm`. Returns nothing on
+/// failure. Collective over `comm`.
+std::optional<Communicator> cutDead(Counterpart* from, MPI_Comm comm) {
+  const bool can = from && from->rondo && descriptorsLeft(*from);
+  // After this all ranks have arrived, see meet().
+  if (!everywhere(comm, can)) return std::nullopt;
+  MPI_Group before = MPI_GROUP_NULL, after = MPI_GROUP_NULL;
+  std::vector<int> ranks(static_cast<std::size_t>(from->size)), there(ranks.size()), dead;
+  std::iota(ranks.begin(), ranks.end(), 0);
+  check(mpi().Comm_group(from->handle, &before));
+  check(mpi().Comm_group(comm, &after));
+  check(mpi().Group_translate_ranks(before, from->size, ranks.data(), after, there.data()));
+  check(mpi().Group_free(&before));
+  check(mpi().Group_free(&after));
+  for (const int rank : ranks)
+    if (there[static_cast<std::size_t>(rank)] == MPI_UNDEFINED) dead.push_back(rank);
+  try {
+    return from->rondo->shrink(dead);
   } catch (const std::exception& error) {
     sayWhy(error.what());
     return std::nullopt;
@@ -256,6 +277,11 @@ Counterpart* add(MPI_Comm comm, std::optional<Communicator> part) {
 
 } // namespace
 
+void moveMpi() {
+  int done = 0;
+  mpi().Request_get_status(open_end, &done, MPI_STATUS_IGNORE);
+}
+
 void startCommunicators() {
   if (mpi().Grequest_start(
           [](void*, MPI_Status*) { return MPI_SUCCESS; }, [](void*) { return MPI_SUCCESS; },
@@ -264,6 +290,7 @@ void startCommunicators() {
           MPI_SUCCESS ||
       mpi().Comm_group(MPI_COMM_WORLD, &known) != MPI_SUCCESS)
     return;
+  learnFaultTolerance();
   active = true;
   makeCounterpart(MPI_COMM_WORLD);
 }
@@ -316,6 +343,13 @@ void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm) {
   std::optional<Communicator> part;
   if (whole->refused == Reason::none) part = cut(*whole, comm);
   if (comm != MPI_COMM_NULL) add(comm, std::move(part));
+}
+
+void makeCounterpartOfLiving(MPI_Comm from, MPI_Comm comm) {
+  if (!active || comm == MPI_COMM_NULL) return;
+  // Another rank may die in here, and that is no error of MPIX_Comm_shrink.
+  const ErrorsReturned quiet(comm);
+  add(comm, cutDead(findCounterpart(from), comm));
 }
 
 } // namespace rondo::compat

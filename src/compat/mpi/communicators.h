@@ -41,6 +41,13 @@ Counterpart* makeCounterpart(MPI_Comm comm);
 /// MPI_COMM_NULL on ranks that are not in it. Collective over `from`.
 void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm);
 
+/// The same after MPIX_Comm_shrink: `comm` has the ranks of `from` that live. Collective over
+/// `comm`.
+void makeCounterpartOfLiving(MPI_Comm from, MPI_Comm comm);
+
+/// Lets the MPI library make progress. Never waits.
+void moveMpi();
+
 /// The existing counterpart, or a new one if this rank is the only one of the
 /// communicator; else null.
 Counterpart* makeCounterpartAlone(MPI_Comm comm);

@@ -17,7 +17,7 @@ int madeOf(MPI_Comm from, int result, const MPI_Comm* comm) noexcept {
     makeCounterpartFrom(from, *comm);
     return result;
   } catch (...) {
-    return raise(from, currentFailure());
+    return raise(from, currentFailure(from));
   }
 }
 
@@ -29,7 +29,7 @@ int made(int result, const MPI_Comm* comm) noexcept {
     makeCounterpart(*comm);
     return result;
   } catch (...) {
-    return raise(*comm, currentFailure());
+    return raise(*comm, currentFailure(*comm));
   }
 }
 

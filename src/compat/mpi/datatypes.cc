@@ -68,32 +68,6 @@ std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
   return std::nullopt;
 }
 
-/// While an object lives, errors are returned instead of raised: an MPI library may define the name
-/// of a type and still refuse its handle.
-class ErrorsReturned {
- public:
-  ErrorsReturned() {
-    for (std::size_t i = 0; i < comms_.size(); ++i)
-      if (mpi().Comm_get_errhandler(comms_[i], &before_[i]) == MPI_SUCCESS)
-        mpi().Comm_set_errhandler(comms_[i], MPI_ERRORS_RETURN);
-  }
-  ~ErrorsReturned() {
-    for (std::size_t i = 0; i < comms_.size(); ++i)
-      if (before_[i] != MPI_ERRHANDLER_NULL) {
-        mpi().Comm_set_errhandler(comms_[i], before_[i]);
-        mpi().Errhandler_free(&before_[i]);
-      }
-  }
-  ErrorsReturned(const ErrorsReturned&) = delete;
-  ErrorsReturned& operator=(const ErrorsReturned&) = delete;
-
- private:
-  // Errors of calls without a communicator go to MPI_COMM_WORLD in MPI 3, to
-  // MPI_COMM_SELF in MPI 4.
-  const std::array<MPI_Comm, 2> comms_{MPI_COMM_WORLD, MPI_COMM_SELF};
-  std::array<MPI_Errhandler, 2> before_{MPI_ERRHANDLER_NULL, MPI_ERRHANDLER_NULL};
-};
-
 void learn(MPI_Datatype handle, Sort sort) {
   int size = 0;
   // A type that this MPI's compilers did not support is a null handle, or a type without a size.
@@ -148,7 +122,9 @@ bool plain(MPI_Datatype type, std::size_t size) {
 } // namespace
 
 void learnPredefined() {
-  const ErrorsReturned quiet;
+  // An MPI library may define the name of a type and still refuse its handle. Errors of calls
+  // without a communicator go to MPI_COMM_WORLD in MPI 3, to MPI_COMM_SELF in MPI 4.
+  const ErrorsReturned world(MPI_COMM_WORLD), self(MPI_COMM_SELF);
   for (MPI_Datatype type :
        {MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T,
         MPI_INT32_T, MPI_INT64_T, MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER, MPI_INTEGER1,

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "compat/mpi/first_to_say.h"
+#include "compat/mpi/ulfm.h"
 #include "rondo/error.h"
 
 namespace rondo::compat {
@@ -77,7 +78,7 @@ void sayIfFatal(MPI_Comm comm, int code) noexcept {
 
 } // namespace
 
-Failure currentFailure() noexcept {
+Failure currentFailure(MPI_Comm comm) noexcept {
   try {
     try {
       throw;
@@ -86,6 +87,9 @@ Failure currentFailure() noexcept {
     } catch (const CallFailure& failure) {
       return {codeFor(failure.error_class, failure.sentence)};
     } catch (const Error& error) {
+      // Programs compare these codes with the classes, and MPI's functions say who died.
+      if (const int error_class = ulfmClass(comm, error); error_class != MPI_SUCCESS)
+        return {error_class};
       return {codeFor(classOf(error.code()), error.what())};
     } catch (const std::bad_alloc&) {
       return {MPI_ERR_NO_MEM};
@@ -102,6 +106,17 @@ int raise(MPI_Comm comm, const Failure& failure) noexcept {
   sayIfFatal(comm, failure.code);
   mpi().Comm_call_errhandler(comm, failure.code);
   return failure.code;
+}
+
+ErrorsReturned::ErrorsReturned(MPI_Comm comm) : comm_(comm) {
+  if (mpi().Comm_get_errhandler(comm_, &before_) == MPI_SUCCESS)
+    mpi().Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+}
+
+ErrorsReturned::~ErrorsReturned() {
+  if (before_ == MPI_ERRHANDLER_NULL) return;
+  mpi().Comm_set_errhandler(comm_, before_);
+  mpi().Errhandler_free(&before_);
 }
 
 } // namespace rondo::compat

@@ -29,12 +29,25 @@ struct Failure {
   bool raised = false; ///< the error handler was called already
 };
 
-/// Returns MPI's code for the exception that is being handled. The text of a rondo::Error
-/// is available by MPI_Error_string if the MPI library supports that; otherwise it is
+/// Returns MPI's code for the exception that is being handled, of a call of `comm`. The text of a
+/// rondo::Error is available by MPI_Error_string if the MPI library supports that; otherwise it is
 /// printed on stderr.
-Failure currentFailure() noexcept;
+Failure currentFailure(MPI_Comm comm) noexcept;
 
 /// Calls the communicator's error handler, unless it was called already; returns the code.
 int raise(MPI_Comm comm, const Failure& failure) noexcept;
+
+/// While an object lives, errors of the communicator are returned instead of raised.
+class ErrorsReturned {
+ public:
+  explicit ErrorsReturned(MPI_Comm comm);
+  ~ErrorsReturned();
+  ErrorsReturned(const ErrorsReturned&) = delete;
+  ErrorsReturned& operator=(const ErrorsReturned&) = delete;
+
+ private:
+  const MPI_Comm comm_;
+  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
+};
 
 } // namespace rondo::compat

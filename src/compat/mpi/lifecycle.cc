@@ -32,7 +32,7 @@ extern "C" int MPI_Finalize() {
   if (communicatorsActive()) {
     finishPending();
     // Rondo may disconnect from the other ranks only when none of them is in a collective any more.
-    // printStats() is a collective, so after it all ranks have arrived here.
+    // printStats() is a collective, so after it all living ranks have arrived here.
     printStats();
     stopCommunicators();
   }

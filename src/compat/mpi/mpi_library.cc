@@ -126,8 +126,12 @@ MpiLibrary findMpi() {
 #define RONDO_MPI_FIND(name) find<decltype(&PMPI_##name)>(names, "PMPI_" #name),
       RONDO_MPI_ENTRY_POINTS(RONDO_MPI_FIND) RONDO_MPI_CALLED(RONDO_MPI_FIND)
 #undef RONDO_MPI_FIND
+#define RONDO_MPI_FIND(name, arguments) \
+  reinterpret_cast<int(*) arguments>(names.function("PMPIX_" #name)),
+          RONDO_MPI_ULFM(RONDO_MPI_FIND)
+#undef RONDO_MPI_FIND
 #define RONDO_MPI_FIND(name) names.variable(#name),
-          RONDO_MPI_VARIABLES(RONDO_MPI_FIND)
+              RONDO_MPI_VARIABLES(RONDO_MPI_FIND)
 #undef RONDO_MPI_FIND
   };
 }

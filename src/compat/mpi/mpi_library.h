@@ -61,6 +61,12 @@ inline constexpr bool kForOpenMpi = false;
   X(Type_create_hindexed) X(Type_dup) X(Type_commit) X(Type_free)                                  \
   X(Get_address) X(Pack) X(Unpack)                                                                 \
   X(Grequest_start) X(Grequest_complete) X(Status_set_elements) X(Status_set_cancelled)
+
+// MPI's User Level Failure Mitigation (ULFM), with arguments, since not every mpi.h declares it.
+#define RONDO_MPI_ULFM(X)                                                                          \
+  X(Comm_revoke, (MPI_Comm)) X(Comm_is_revoked, (MPI_Comm, int*))                                  \
+  X(Comm_shrink, (MPI_Comm, MPI_Comm*)) X(Comm_agree, (MPI_Comm, int*))                            \
+  X(Comm_get_failed, (MPI_Comm, MPI_Group*))
 // clang-format on
 
 /// The MPI library's functions, by name without prefix, and the variables whose addresses
@@ -70,7 +76,11 @@ struct MpiLibrary {
   RONDO_MPI_ENTRY_POINTS(RONDO_MPI_FIELD)
   RONDO_MPI_CALLED(RONDO_MPI_FIELD)
 #undef RONDO_MPI_FIELD
-#define RONDO_MPI_FIELD(name) void* name; ///< null: this MPI library does not have it
+  // Null: this MPI library does not have it.
+#define RONDO_MPI_FIELD(name, arguments) int(*name) arguments;
+  RONDO_MPI_ULFM(RONDO_MPI_FIELD)
+#undef RONDO_MPI_FIELD
+#define RONDO_MPI_FIELD(name) void* name;
   RONDO_MPI_VARIABLES(RONDO_MPI_FIELD)
 #undef RONDO_MPI_FIELD
 };

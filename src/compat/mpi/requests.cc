@@ -152,7 +152,7 @@ void Pending::complete() noexcept {
     work.wait();
     staging.finish();
   } catch (...) {
-    failure = currentFailure();
+    failure = currentFailure(at->handle);
   }
   // Released here, since MPI may not be called while the MPI library drops the request.
   staging.release();

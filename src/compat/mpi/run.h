@@ -142,7 +142,7 @@ int run(Form form, MPI_Comm comm, const PassOn& pass_on) noexcept {
       countCall(Form::kFunction, false, Reason::none, form.bytes(at->rank, at->size));
     return MPI_SUCCESS;
   } catch (...) {
-    return raise(comm, currentFailure());
+    return raise(comm, currentFailure(comm));
   }
 }
 
@@ -161,7 +161,7 @@ int start(Form form, MPI_Comm comm, MPI_Request* request, const PassOn& pass_on)
     handOver(std::move(pending), request);
     return MPI_SUCCESS;
   } catch (...) {
-    return raise(comm, currentFailure());
+    return raise(comm, currentFailure(comm));
   }
 }
 

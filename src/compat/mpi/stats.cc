@@ -7,6 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+
+#include "compat/mpi/errors.h"
 
 namespace rondo::compat {
 
@@ -36,6 +39,38 @@ struct Sum {
 bool wanted = false; // written by MPI_Init only
 std::array<std::array<Sum, std::size(kReasons)>, kRows> sums;
 
+constexpr std::size_t kValues = kRows * std::size(kReasons) * 2;
+using Values = std::array<std::uint64_t, kValues>; ///< calls and bytes of each row and reason
+
+Values values() {
+  Values result{};
+  std::size_t at = 0;
+  for (const auto& row : sums)
+    for (const Sum& sum : row) {
+      result[at++] = sum.calls.load(std::memory_order_relaxed);
+      result[at++] = sum.bytes.load(std::memory_order_relaxed);
+    }
+  return result;
+}
+
+void print(const Values& all, const std::string& whose) {
+  std::fprintf(stderr, "rondo_mpi: collective calls and bytes, %s\n", whose.c_str());
+  std::size_t at = 0;
+  for (std::size_t row = 0; row < kRows; ++row)
+    for (std::size_t reason = 0; reason < std::size(kReasons); ++reason, at += 2) {
+      if (all[at] == 0) continue;
+      char name[32];
+      const char* const function = kFunctions[row / 2];
+      // After the I the function's name begins in lower case: MPI_Iallreduce.
+      std::snprintf(name, sizeof name, row % 2 ? "I%c%s" : "%c%s",
+                    row % 2 ? function[0] - 'A' + 'a' : function[0], function + 1);
+      std::fprintf(stderr, "rondo_mpi: %-21s %-10s %12llu calls %16llu bytes%s%s\n", name,
+                   reason ? "passed on" : "taken over", static_cast<unsigned long long>(all[at]),
+                   static_cast<unsigned long long>(all[at + 1]), reason ? "  " : "",
+                   kReasons[reason]);
+    }
+}
+
 } // namespace
 
 void readStatsSetting() {
@@ -55,42 +90,24 @@ void countCall(Function function, bool immediate, Reason reason, std::size_t byt
 }
 
 void printStats() {
-  // RONDO_MPI_STATS may be set on some ranks only.
-  const int here = wanted ? 1 : 0;
-  int anywhere = 0;
-  if (mpi().Allreduce(&here, &anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS ||
-      !anywhere)
-    return;
-  constexpr int kValues = kRows * std::size(kReasons) * 2;
-  std::array<std::uint64_t, kValues> mine{}, all{};
-  std::size_t at = 0;
-  for (const auto& row : sums)
-    for (const Sum& sum : row) {
-      mine[at++] = sum.calls.load(std::memory_order_relaxed);
-      mine[at++] = sum.bytes.load(std::memory_order_relaxed);
-    }
-  int rank = 0, size = 0;
+  // A rank may have died, which is no error of MPI_Finalize.
+  const ErrorsReturned quiet(MPI_COMM_WORLD);
+  int rank = 0, size = 0, anywhere = 0;
   mpi().Comm_rank(MPI_COMM_WORLD, &rank);
   mpi().Comm_size(MPI_COMM_WORLD, &size);
-  if (mpi().Reduce(mine.data(), all.data(), kValues, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD) !=
-          MPI_SUCCESS ||
-      rank != 0)
-    return;
-  std::fprintf(stderr, "rondo_mpi: collective calls and bytes, summed over %d ranks\n", size);
-  at = 0;
-  for (std::size_t row = 0; row < kRows; ++row)
-    for (std::size_t reason = 0; reason < std::size(kReasons); ++reason, at += 2) {
-      if (all[at] == 0) continue;
-      char name[32];
-      const char* const function = kFunctions[row / 2];
-      // After the I the function's name begins in lower case: MPI_Iallreduce.
-      std::snprintf(name, sizeof name, row % 2 ? "I%c%s" : "%c%s",
-                    row % 2 ? function[0] - 'A' + 'a' : function[0], function + 1);
-      std::fprintf(stderr, "rondo_mpi: %-21s %-10s %12llu calls %16llu bytes%s%s\n", name,
-                   reason ? "passed on" : "taken over", static_cast<unsigned long long>(all[at]),
-                   static_cast<unsigned long long>(all[at + 1]), reason ? "  " : "",
-                   kReasons[reason]);
-    }
+  // RONDO_MPI_STATS may be set on some ranks only.
+  const int here = wanted ? 1 : 0;
+  const Values mine = values();
+  Values all{};
+  const bool together =
+      mpi().Allreduce(&here, &anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS;
+  if (together && !anywhere) return;
+  if (together && mpi().Reduce(mine.data(), all.data(), static_cast<int>(mine.size()), MPI_UINT64_T,
+                               MPI_SUM, 0, MPI_COMM_WORLD) == MPI_SUCCESS) {
+    if (rank == 0) print(all, "summed over " + std::to_string(size) + " ranks");
+  } else if (wanted) {
+    print(mine, "of rank " + std::to_string(rank) + " alone, since they cannot be summed");
+  }
 }
 
 } // namespace rondo::compat

@@ -50,7 +50,7 @@ bool statsWanted();
 void countCall(Function function, bool immediate, Reason reason, std::size_t bytes);
 
 /// If any rank counts, rank 0 prints the sums over all ranks to stderr. Collective over
-/// MPI_COMM_WORLD, and a barrier.
+/// MPI_COMM_WORLD, and a barrier. If a rank has died, each rank that counts prints its own.
 void printStats();
 
 } // namespace rondo::compat

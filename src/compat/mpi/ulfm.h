@@ -1,0 +1,19 @@
+// MPI's User Level Failure Mitigation (ULFM), for libraries that have it.
+#pragma once
+
+#include "compat/mpi/mpi_library.h"
+#include "rondo/error.h"
+
+namespace rondo::compat {
+
+/// Finds out whether this job goes on after a rank died. To be called after MPI_Init.
+void learnFaultTolerance();
+/// The result, which is the same on all ranks.
+bool faultTolerant();
+
+/// The error class of ULFM for an error of the communicator's calls, or MPI_SUCCESS if it has none.
+/// After the death of a rank this waits until the MPI library has heard of it too, or of a revoke,
+/// so that the functions that the program calls next take it into account.
+int ulfmClass(MPI_Comm comm, const Error& error);
+
+} // namespace rondo::compat
