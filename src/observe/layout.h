@@ -67,8 +67,8 @@ struct BlockHead {
 };
 
 inline constexpr std::size_t kFewRecords = 64, kMostRecords = 2048;
-/// Records of a traced communicator. With twice as many, a call costs 6 ns more: the records do not
-/// stay in the processor's second cache (of 2 MiB) beside the call's own data.
+/// Records of a traced communicator. With twice as many, a call costs 6 ns more: they do not stay
+/// in the processor's second cache (of 2 MiB).
 inline constexpr std::size_t kMostTraced = 16384;
 /// Pages of a block: its head, and its records.
 inline constexpr std::size_t kBlockBytes = kPage + kMostTraced * sizeof(Record);
