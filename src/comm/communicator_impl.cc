@@ -82,7 +82,7 @@ void CommunicatorImpl::listen(std::shared_ptr<observe::Trace> trace) {
     trace->begin(clock);
   }
   trace_ = std::move(trace);
-  if (trace_ && trace_->writes()) recorder_.listen(observe::Trace::listener(trace_, recorder_));
+  if (trace_ && trace_->writes()) observe::Trace::follow(trace_, recorder_);
   device::annotateCalls();
   if (auto callbacks = observe::callbackListener(recorder_)) recorder_.listen(std::move(callbacks));
 }

@@ -69,14 +69,8 @@ class Callbacks final : public observe::CallListener {
   Callbacks(const observe::Recorder& recorder, std::vector<std::shared_ptr<State>> all)
       : recorder_(recorder), all_(std::move(all)) {}
 
-  void begun(const observe::Record& call, std::size_t /*lane*/) override {
-    tell(&State::begin, "begin", call);
-  }
-  void ended(const observe::Record& call, std::size_t /*lane*/) override {
-    tell(&State::end, "end", call);
-  }
-  void waits(const observe::Record& /*call*/, std::size_t /*lane*/, int /*peer*/,
-             const std::string& /*text*/) override {}
+  void begun(const observe::Record& call) override { tell(&State::begin, "begin", call); }
+  void ended(const observe::Record& call) override { tell(&State::end, "end", call); }
 
  private:
   void tell(State::Function State::*function, const char* when, const observe::Record& call) {

@@ -210,7 +210,7 @@ bool writeBlock(Lines& out, int fd, std::size_t block, const TickClock& clock, s
   writeHead(out, head);
   const std::uint64_t capacity = head.capacity;
   // A number of calls that no process reaches would overflow below.
-  if (head.state == State::closed || capacity < kFewRecords || capacity > kMostRecords ||
+  if (head.state == State::closed || capacity < kFewRecords || capacity > kMostTraced ||
       !std::has_single_bit(capacity) || head.claimed >> 63 != 0)
     return true;
   constexpr std::uint64_t kTogether = kFewRecords;
@@ -228,7 +228,8 @@ bool writeBlock(Lines& out, int fd, std::size_t block, const TickClock& clock, s
     for (std::uint64_t i = 0; i < kTogether; ++i)
       if (some[i].number == first + i && some[i].number > 0 && some[i].number <= head.claimed &&
           some[i].number + capacity > claimed &&
-          (some[i].ended == 0 || head.claimed - some[i].number < last))
+          (some[i].ended == 0 ||
+           head.claimed - some[i].number < std::min<std::uint64_t>(last, kMostRecords)))
         writeCall(out, some[i], head, clock);
   }
   return true;

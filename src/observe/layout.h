@@ -10,7 +10,7 @@
 namespace rondo::observe {
 
 inline constexpr std::uint64_t kMagic = 0x534c4c4143444e52; ///< "RNDCALLS"
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr std::size_t kPage = 4096;
 
 /// The first page of the file.
@@ -67,8 +67,11 @@ struct BlockHead {
 };
 
 inline constexpr std::size_t kFewRecords = 64, kMostRecords = 2048;
+/// Records of a traced communicator. With twice as many, a call costs 6 ns more: they do not stay
+/// in the processor's second cache (of 2 MiB).
+inline constexpr std::size_t kMostTraced = 16384;
 /// Pages of a block: its head, and its records.
-inline constexpr std::size_t kBlockBytes = kPage + kMostRecords * sizeof(Record);
+inline constexpr std::size_t kBlockBytes = kPage + kMostTraced * sizeof(Record);
 inline constexpr std::size_t kFewBytes = 2 * kPage;
 
 static_assert(sizeof(FileHead) <= kPage && sizeof(BlockHead) <= kPage);

@@ -1,7 +1,7 @@
-// What hears of a rank's calls: traces, and the program's callbacks.
+// What follows a rank's calls: the program's callbacks, and the reader of a trace.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "observe/layout.h"
@@ -9,17 +9,25 @@
 namespace rondo::observe {
 
 /// Hears of every call of one rank of a communicator. All functions need the communicator's mutex;
-/// they must not throw, nor use the communicator. `lane`: no other call in flight has it, and it is
-/// 0 if the program makes one call at a time.
+/// they must not throw, nor use the communicator.
 class CallListener {
  public:
   virtual ~CallListener() = default;
   /// A call begins; Record::ended is 0.
-  virtual void begun(const Record& call, std::size_t lane) = 0;
+  virtual void begun(const Record& call) = 0;
   /// It has ended.
-  virtual void ended(const Record& call, std::size_t lane) = 0;
-  /// It makes no progress; `peer`: the rank that it waits for, or -1.
-  virtual void waits(const Record& call, std::size_t lane, int peer, const std::string& text) = 0;
+  virtual void ended(const Record& call) = 0;
+};
+
+/// Reads the record on a thread of its own. All functions need the communicator's mutex; they must
+/// not throw, nor use the communicator.
+class RecordReader {
+ public:
+  virtual ~RecordReader() = default;
+  /// The record's half is full of calls that it may not have read.
+  virtual void filled() = 0;
+  /// The call makes no progress; `peer`: the rank that it waits for, or -1.
+  virtual void waits(std::uint64_t number, int peer, const std::string& text) = 0;
 };
 
 } // namespace rondo::observe

@@ -142,7 +142,12 @@ std::unique_ptr<Block> Block::take() {
 bool Block::here() const { return ::getpid() == process_; }
 
 bool Block::allocate(std::size_t records) {
-  return allocateAt(File::ofProcess().fd.get(), blockAt(index_), kPage + records * sizeof(Record));
+  const std::size_t bytes = kPage + records * sizeof(Record);
+  if (!allocateAt(File::ofProcess().fd.get(), blockAt(index_), bytes)) return false;
+#ifdef MADV_POPULATE_WRITE
+  ::madvise(at_, bytes, MADV_POPULATE_WRITE); // now, so that no call pays for a page fault
+#endif
+  return true;
 }
 
 Block::~Block() {

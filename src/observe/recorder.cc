@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 #include "observe/memory.h"
@@ -11,6 +10,10 @@
 namespace rondo::observe {
 
 namespace {
+
+/// So many calls ahead a record is fetched for writing. Otherwise the stores of a call, and with
+/// them its message, wait for it: 5 ns of an 8-byte call, if the record has 16,384 calls.
+constexpr std::uint64_t kAhead = 16;
 
 template <std::size_t size>
 void copy(char (&to)[size], std::string_view from) {
@@ -38,8 +41,8 @@ bool Shape::unpack(std::uint64_t packed, Shape& shape) {
 Recorder::Recorder(const Identity& identity) : block_(Block::take()), identity_(identity) {
   if (!block_) return;
   unheard_ = head_ = &block_->head();
-  records_ = block_->records();
-  mask_ = kFewRecords - 1;
+  records_ = end_records_ = block_->records();
+  mask_ = end_mask_ = kFewRecords - 1;
   head_->rank = identity.rank;
   head_->size = identity.size;
   head_->job = identity.job;
@@ -59,41 +62,59 @@ void Recorder::listen(std::unique_ptr<CallListener> listener) {
   unheard_ = nullptr;
 }
 
+void Recorder::keepFor(std::unique_ptr<RecordReader> reader) {
+  reader_ = std::move(reader);
+  end_records_ = &none_;
+  end_mask_ = 0;
+}
+
 Ticket Recorder::beginHeard(const CallFacts& call, std::uint64_t sequence, bool collective) {
   Ticket ticket;
   if (listeners_.empty()) return ticket;
   if (head_) write(*head_, call, sequence, collective);
   else ++number_, latest_ = base::ticks() | 1;
-  if (lanes_.empty()) {
-    lanes_.push_back(heard_.size());
+  if (free_.empty()) {
+    free_.push_back(heard_.size());
     heard_.emplace_back();
   }
-  const std::size_t lane = lanes_.back();
-  lanes_.pop_back();
-  heard_[lane] = {number_, sequence, latest_, 0, call.packed, call.count};
-  for (const auto& one : listeners_) one->begun(heard_[lane], lane);
+  const std::size_t index = free_.back();
+  free_.pop_back();
+  heard_[index] = {number_, sequence, latest_, 0, call.packed, call.count};
+  for (const auto& one : listeners_) one->begun(heard_[index]);
   ticket.recorder_ = this;
-  ticket.number_ = kHeard | lane;
+  ticket.number_ = kHeard | index;
   return ticket;
 }
 
-void Recorder::endHeard(std::size_t lane, bool failed) {
-  Record& call = heard_[lane];
-  latest_ = base::ticks() | 1;
+/// More calls than there are records may be in flight.
+void Recorder::endOtherwise(std::uint64_t number, bool failed) {
+  if (number & kHeard) endHeard(number & ~kHeard, failed);
+  else if (reader_) measureEnd(number, failed);
+}
+
+void Recorder::endHeard(std::size_t index, bool failed) {
+  Record& call = heard_[index];
+  measureEnd(call.number, failed);
   call.ended = (latest_ & ~std::uint64_t{1}) | failed;
-  Record& kept = records_[call.number & mask_];
-  if (kept.number == call.number) put(kept.ended, call.ended);
-  for (const auto& one : listeners_) one->ended(call, lane);
-  if (lanes_.empty() || lanes_.back() > lane) lanes_.push_back(lane);
-  else lanes_.insert(std::lower_bound(lanes_.begin(), lanes_.end(), lane, std::greater<>()), lane);
+  for (const auto& one : listeners_) one->ended(call);
+  free_.push_back(index);
+}
+
+void Recorder::measureEnd(std::uint64_t number, bool failed) {
+  latest_ = base::ticks() | 1;
+  Record& record = records_[number & mask_];
+  if (record.number == number) put(record.ended, (latest_ & ~std::uint64_t{1}) | failed);
+  __builtin_prefetch(&records_[(number + kAhead) & mask_], 1);
+  if (reader_ && (number & (kMostTraced / 2 - 1)) == 0) reader_->filled();
 }
 
 void Recorder::grow() {
   const std::uint64_t more = 2 * (mask_ + 1);
-  if (more > kMostRecords || !block_->allocate(more)) return;
+  if (more > (reader_ ? kMostTraced : kMostRecords) || !block_->allocate(more)) return;
   // At the first time that the records are full, each keeps its place. (If an earlier allocation
   // failed, those that should be elsewhere are lost: readers compare numbers.)
   mask_ = more - 1;
+  if (!reader_) end_mask_ = mask_;
   std::atomic_ref(head_->capacity).store(more, std::memory_order_release);
 }
 
@@ -105,7 +126,7 @@ std::uint8_t Recorder::algorithm(std::string_view name) {
     if (known[0] == 0) copy(known, name);
     if (name.substr(0, sizeof(known) - 1) == known) return static_cast<std::uint8_t>(i);
   }
-  copy(head_->algorithms[kLast], "other");
+  if (head_->algorithms[kLast][0] == 0) copy(head_->algorithms[kLast], "other");
   return kLast;
 }
 
@@ -122,12 +143,9 @@ void Recorder::look() {
 void Recorder::waits(const Ticket& call, int peer, const std::string& text,
                      std::uint64_t nanoseconds) {
   if (call.number_ == 0) return;
-  std::uint64_t number = call.number_;
-  if (number & kHeard) {
-    const std::size_t lane = number & ~kHeard;
-    number = heard_[lane].number;
-    for (const auto& one : listeners_) one->waits(heard_[lane], lane, peer, text);
-  }
+  const std::uint64_t number =
+      call.number_ & kHeard ? heard_[call.number_ & ~kHeard].number : call.number_;
+  if (reader_) reader_->waits(number, peer, text);
   if (!head_ || waits_ == BlockHead::kWaits) return;
   Wait& wait = head_->wait[~head_->waits >> 8 & 1][waits_++];
   wait.number = number;

@@ -75,8 +75,8 @@ struct Identity {
 };
 
 /// One thread at a time, except fail(). Other threads, signal handlers and processes may read what
-/// it writes at any time. Without listeners a call costs a few stores; with listeners it takes
-/// another way, which costs calls without them no instruction.
+/// it writes at any time. A call costs a few stores. With listeners or a reader it takes another
+/// way, which costs calls without them no instruction.
 class Recorder {
  public:
   explicit Recorder(const Identity& identity);
@@ -95,6 +95,13 @@ class Recorder {
 
   /// From now on the listener hears of this rank's calls. Call it between calls.
   void listen(std::unique_ptr<CallListener> listener);
+  /// From now on the ends of calls are measured, and kMostTraced calls are kept, for the reader,
+  /// which is destroyed when no more calls come. Call it once, between calls, with a record().
+  void keepFor(std::unique_ptr<RecordReader> reader);
+  /// What a reader reads; null: nothing is recorded.
+  const std::shared_ptr<Block>& block() const { return block_; }
+  /// Calls so far.
+  std::uint64_t calls() const { return number_; }
 
   /// Index of an algorithm's name in this communicator; one for all others once there are many.
   std::uint8_t algorithm(std::string_view name);
@@ -144,29 +151,34 @@ class Recorder {
     return number;
   }
   void ended(std::uint64_t number, bool failed) {
-    Record& record = records_[number & mask_];
-    // More calls than there are records may be in flight.
+    Record& record = end_records_[number & end_mask_];
     if (record.number == number) put(record.ended, (latest_ & ~std::uint64_t{1}) | failed);
-    else if (number & kHeard) endHeard(number & ~kHeard, failed);
+    else endOtherwise(number, failed);
   }
   Ticket beginHeard(const CallFacts& call, std::uint64_t sequence, bool collective);
-  void endHeard(std::size_t lane, bool failed);
+  void endOtherwise(std::uint64_t number, bool failed);
+  void endHeard(std::size_t index, bool failed);
+  void measureEnd(std::uint64_t number, bool failed);
   void grow();
 
-  std::unique_ptr<Block> block_; ///< null: nothing is recorded
+  std::shared_ptr<Block> block_; ///< null: nothing is recorded
   BlockHead* head_ = nullptr;
   BlockHead* unheard_ = nullptr; ///< head_ while there is no listener
   Record* records_ = &none_;
   std::uint64_t mask_ = 0;
+  /// The same, or none_ if the ends of calls are measured.
+  Record* end_records_ = &none_;
+  std::uint64_t end_mask_ = 0;
   std::uint64_t number_ = 0;
   std::uint64_t latest_ = 0; ///< the last time that this object read the clock
   std::uint64_t waits_ = 0;  ///< of the look that has not ended
   std::atomic<bool> failed_{false};
   const Identity identity_;
-  Record none_; ///< in place of the records if there is no block
+  Record none_; ///< in place of the records if there are none; its number is 0
+  std::unique_ptr<RecordReader> reader_;
   std::vector<std::unique_ptr<CallListener>> listeners_;
-  std::vector<Record> heard_;      ///< calls in flight that listeners have heard of, by lane
-  std::vector<std::size_t> lanes_; ///< the free ones of them, the lowest last
+  std::vector<Record> heard_;     ///< calls in flight that listeners have heard of
+  std::vector<std::size_t> free_; ///< indices of heard_
 };
 
 inline void Ticket::end(bool failed) const {

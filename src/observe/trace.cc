@@ -1,4 +1,4 @@
-// Hands calls over from the threads that make them to the one that writes them.
+// The thread that reads the records of the rank's communicators and writes its trace.
 #include "observe/trace.h"
 
 #include <fcntl.h>
@@ -28,8 +28,6 @@ namespace rondo::observe {
 
 namespace {
 
-/// Calls that wait to be written, of the rank's first communicator and of each further one.
-constexpr std::uint64_t kFirstRing = 1 << 15, kFurtherRing = 1 << 12;
 /// Calls that are written at once.
 constexpr std::uint64_t kTogether = 1024;
 constexpr std::size_t kMostSpans = 16384;
@@ -78,91 +76,52 @@ struct Open {
 
 } // namespace
 
-/// A communicator of the rank, and its calls that wait to be written: a ring that the communicator
-/// fills and the writing thread empties, without a lock. A thread of the lowest priority may stand
-/// still for long while it holds a lock.
+/// A communicator of the rank.
 struct Trace::Source {
-  Source(int its_number, Identity who, std::uint64_t ring_capacity)
+  Source(int its_number, Identity who, const Recorder& recorder)
       : number(its_number),
         identity(std::move(who)),
-        capacity(ring_capacity),
-        ring(ring_capacity) {}
+        follower(recorder.block(), recorder.calls() + 1) {}
 
   const int number; ///< in the rank's trace
   const Identity identity;
-  const std::uint64_t capacity; ///< a power of two
-  /// Record::number is the call's lane. Written now, so that no call pays for a page fault.
-  std::vector<Record> ring;
-  alignas(64) std::atomic<std::uint64_t> put{0}; ///< calls; those before it are complete
-  std::atomic<std::uint64_t> left_out{0};
   std::atomic<bool> closed{false};
-  alignas(64) std::atomic<std::uint64_t> taken{0}; ///< calls that have been written
-  std::vector<std::string> algorithms;             ///< guarded by the trace's mutex
   // Only the thread that writes.
-  std::vector<std::string> known; ///< names of algorithms
-  std::uint32_t named = 0;        ///< lanes with a name
+  Follower follower;
+  std::vector<Mark> marks; ///< of calls that have no lane yet
+  std::uint32_t named = 0; ///< lanes with a name
 };
 
-/// Puts the calls of one communicator into its ring.
-class Trace::Calls final : public CallListener {
+/// What the recorder of one communicator tells the trace.
+class Trace::Reader final : public RecordReader {
  public:
-  Calls(std::shared_ptr<Trace> trace, const Recorder& recorder)
-      : recorder_(recorder),
-        trace_(std::move(trace)),
-        source_(trace_->newSource(recorder.identity())) {}
-  ~Calls() override {
-    if (!trace_->maker_.elsewhere()) source_->closed.store(true, std::memory_order_release);
+  Reader(std::shared_ptr<Trace> trace, const Recorder& recorder)
+      : trace_(std::move(trace)), source_(trace_->newSource(recorder)) {}
+  ~Reader() override {
+    if (trace_->maker_.elsewhere()) return;
+    source_->closed.store(true, std::memory_order_release);
+    trace_->release();
   }
 
-  void begun(const Record& /*call*/, std::size_t /*lane*/) override {}
-  void ended(const Record& call, std::size_t lane) override {
-    const auto algorithm = static_cast<std::uint8_t>(call.what >> 32);
-    if (algorithm >= known_) learn(algorithm);
-    Source& to = *source_;
-    const std::uint64_t at = to.put.load(std::memory_order_relaxed);
-    if (at - taken_ == to.capacity) {
-      taken_ = to.taken.load(std::memory_order_acquire);
-      if (at - taken_ == to.capacity) {
-        to.left_out.fetch_add(1, std::memory_order_relaxed);
-        return;
-      }
-    }
-    Record& slot = to.ring[at & (to.capacity - 1)];
-    slot = call;
-    slot.number = lane;
-    to.put.store(at + 1, std::memory_order_release);
-    if (((at + 1) & (to.capacity / 2 - 1)) == 0) trace_->wake();
-  }
-  void waits(const Record& /*call*/, std::size_t lane, int peer, const std::string& text) override {
+  void filled() override { trace_->wake(); }
+  void waits(std::uint64_t number, int peer, const std::string& text) override {
     const std::lock_guard lock(trace_->mutex_);
     if (trace_->stopping_ || trace_->marks_.size() >= kMostSpans) return;
-    trace_->marks_.push_back(
-        {source_, static_cast<std::uint32_t>(lane), peer, base::ticks(), text});
+    trace_->marks_.push_back({source_, number, peer, base::ticks(), text});
   }
 
  private:
-  void learn(std::uint8_t algorithm) {
-    const std::lock_guard lock(trace_->mutex_);
-    for (; known_ <= algorithm; ++known_)
-      source_->algorithms.emplace_back(recorder_.algorithmName(static_cast<std::uint8_t>(known_)));
-  }
-
-  const Recorder& recorder_;
   const std::shared_ptr<Trace> trace_;
   const std::shared_ptr<Source> source_;
-  std::uint64_t taken_ = 0; ///< Source::taken as ended() last read it
-  std::size_t known_ = 0;   ///< algorithms whose names the source has
 };
 
 struct Trace::Look {
   struct Part {
     std::shared_ptr<Source> source;
     bool closed;
-    std::uint64_t put;
   };
   std::vector<Part> parts;
   std::vector<TraceSpan> spans;
-  std::vector<Mark> marks;
 };
 
 Trace::Trace(const std::string& folder, Identity first)
@@ -236,9 +195,11 @@ void Trace::begin(const ClockOffset& clock) {
   }
 }
 
-std::unique_ptr<CallListener> Trace::listener(const std::shared_ptr<Trace>& trace,
-                                              const Recorder& recorder) {
-  return std::make_unique<Calls>(trace, recorder);
+void Trace::follow(const std::shared_ptr<Trace>& trace, Recorder& recorder) {
+  if (recorder.block()) recorder.keepFor(std::make_unique<Reader>(trace, recorder));
+  else
+    base::log(LogLevel::warn, trace->path_, ": the calls of a communicator are missing, ",
+              "because they are not recorded; RONDO_DEBUG=info says why");
 }
 
 void Trace::add(const TraceSpan& span) {
@@ -248,18 +209,24 @@ void Trace::add(const TraceSpan& span) {
   else ++left_out_;
 }
 
-std::shared_ptr<Trace::Source> Trace::newSource(const Identity& identity) {
+std::shared_ptr<Trace::Source> Trace::newSource(const Recorder& recorder) {
+  release();
   const std::lock_guard lock(mutex_);
-  if (!threaded_) // nobody empties the rings of communicators that are gone: their calls are lost
+  if (!threaded_) // nobody reads the records of communicators that are gone: their calls are lost
     std::erase_if(live_, [this](const auto& source) {
       if (!source->closed.load(std::memory_order_acquire)) return false;
-      left_out_ += source->put.load() - source->taken.load() + source->left_out.load();
+      left_out_ += source->follower.unread();
       return true;
     });
-  const int number = sources_++;
-  live_.push_back(
-      std::make_shared<Source>(number, identity, number == 0 ? kFirstRing : kFurtherRing));
+  live_.push_back(std::make_shared<Source>(sources_++, recorder.identity(), recorder));
   return live_.back();
+}
+
+/// Frees the records that have been read, unless it would have to wait.
+void Trace::release() {
+  std::vector<std::shared_ptr<Source>> gone;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock) gone.swap(written_out_);
 }
 
 void Trace::wake() {
@@ -280,48 +247,55 @@ void Trace::main() {
 /// Writes what waits. Without `all` it stops early when the trace ends, so that the thread that
 /// ends it does not wait for one of the lowest priority.
 void Trace::drain(bool all) {
-  const Look look = this->look();
-  if (const auto [ticks, now] = readBoth(); ticks > ticks_)
-    nanoseconds_per_tick_ =
-        static_cast<double>(now - monotonic_) / static_cast<double>(ticks - ticks_);
-  for (const auto& [source, closed, put] : look.parts) {
-    take(*source, put, all);
-    if (!closed || (!all && stopping_)) continue;
-    lost_ += source->left_out.exchange(0);
-    const std::lock_guard lock(mutex_);
-    std::erase(live_, source);
+  Look look = this->look();
+  std::vector<std::shared_ptr<Source>> gone;
+  for (auto& [source, closed] : look.parts) {
+    take(*source, all);
+    if (closed && (all || !stopping_)) gone.push_back(std::move(source));
   }
   for (const TraceSpan& span : look.spans) format(span);
-  for (const Mark& mark : look.marks) format(mark);
   flush();
+  look.parts.clear();
+  const std::lock_guard lock(mutex_);
+  for (auto& source : gone) {
+    std::erase(live_, source);
+    written_out_.push_back(std::move(source));
+  }
 }
 
 Trace::Look Trace::look() {
   Look now;
   const std::lock_guard lock(mutex_);
-  for (const auto& source : live_) {
-    const bool closed = source->closed.load(std::memory_order_acquire); // first: `put` is its last
-    now.parts.push_back({source, closed, source->put.load(std::memory_order_acquire)});
-  }
+  for (const auto& source : live_)
+    now.parts.push_back({source, source->closed.load(std::memory_order_acquire)});
   now.spans.swap(spans_);
-  now.marks.swap(marks_);
+  for (Mark& mark : marks_) {
+    Source& of = *mark.source;
+    mark.source.reset(); // or it would own itself
+    of.marks.push_back(std::move(mark));
+  }
+  marks_.clear();
   return now;
 }
 
-void Trace::take(Source& source, std::uint64_t put, bool all) {
-  std::uint64_t at = source.taken.load(std::memory_order_relaxed);
-  if (at == put) return;
-  {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t i = source.known.size(); i < source.algorithms.size(); ++i)
-      source.known.push_back(source.algorithms[i]);
+void Trace::take(Source& source, bool all) {
+  const std::uint64_t last = source.follower.last();
+  // Nothing later is read in this pass, so the rate holds for all of it.
+  const auto [ticks, now] = readBoth();
+  if (ticks > ticks_)
+    nanoseconds_per_tick_ =
+        static_cast<double>(now - monotonic_) / static_cast<double>(ticks - ticks_);
+  std::vector<Follower::Call> ended;
+  for (bool more = true; more && (all || !stopping_);) {
+    more = source.follower.read(last, ticks, ended);
+    for (const Follower::Call& call : ended) format(source, call);
+    ended.clear();
+    if (unwritten_ >= kTogether) flush();
   }
-  while (at < put && (all || !stopping_)) {
-    for (const std::uint64_t end = std::min(put, at + kTogether); at < end; ++at)
-      format(source, source.ring[at & (source.capacity - 1)]);
-    source.taken.store(at, std::memory_order_release);
-    flush();
-  }
+  lost_ += source.follower.takeMissed();
+  if (stopping_ && !all) return;
+  for (const Mark& mark : source.marks) format(source, mark, source.follower.laneOf(mark.call));
+  source.marks.clear();
 }
 
 void Trace::finish() {
@@ -337,7 +311,6 @@ void Trace::finish() {
   {
     const std::lock_guard lock(mutex_);
     left_out += left_out_;
-    for (const auto& source : live_) left_out += source->left_out.load();
   }
   base::TraceArguments facts;
   facts.add("calls", calls_).add("left_out", left_out);
@@ -368,7 +341,8 @@ int Trace::nameLane(Source& source, std::uint32_t lane) {
   return static_cast<int>(first + lane);
 }
 
-void Trace::format(Source& source, const Record& record) {
+void Trace::format(Source& source, const Follower::Call& call) {
+  const Record& record = call.record;
   Shape shape;
   if (!Shape::unpack(record.what, shape)) return;
   base::TraceArguments facts;
@@ -382,19 +356,22 @@ void Trace::format(Source& source, const Record& record) {
     facts.add("op", name(kReduceOps[static_cast<std::size_t>(shape.op)]));
   if (p2p) facts.add("peer", shape.root);
   if (hasRoot(shape.collective)) facts.add("root", shape.root);
-  if (!p2p && shape.algorithm < source.known.size())
-    facts.addIfAny("algorithm", source.known[shape.algorithm]);
+  if (!p2p) facts.addIfAny("algorithm", source.follower.algorithm(shape.algorithm));
   if (record.ended & 1) facts.add("failed", 1);
   const double begin = timeOf(record.entered);
   const std::string title = std::string(shape.title()) + (shape.uneven ? "v" : "");
-  const int lane = nameLane(source, static_cast<std::uint32_t>(record.number));
-  events_.span(rank_, lane, title, "call", begin, std::max(timeOf(record.ended) - begin, 0.0),
-               facts);
+  events_.span(rank_, nameLane(source, call.lane), title, "call", begin,
+               std::max(timeOf(record.ended) - begin, 0.0), facts);
   ++unwritten_;
+  std::erase_if(source.marks, [&](const Mark& mark) {
+    if (mark.call != record.number) return false;
+    format(source, mark, call.lane);
+    return true;
+  });
 }
 
-void Trace::format(const Mark& mark) {
-  events_.mark(rank_, nameLane(*mark.source, mark.lane),
+void Trace::format(Source& source, const Mark& mark, std::uint32_t lane) {
+  events_.mark(rank_, nameLane(source, lane),
                mark.peer < 0 ? "no progress" : "waits for rank " + std::to_string(mark.peer),
                timeOf(mark.ticks), base::TraceArguments().addIfAny("at", mark.text));
 }

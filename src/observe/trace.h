@@ -14,7 +14,7 @@
 #include "base/fork.h"
 #include "base/trace_events.h"
 #include "base/unique_fd.h"
-#include "observe/listener.h"
+#include "observe/follow.h"
 #include "observe/recorder.h"
 #include "rondo/communicator.h"
 
@@ -28,10 +28,10 @@ struct ClockOffset {
 };
 
 /// The trace of a rank's communicator, with those that are split from it. One low-priority thread
-/// formats and writes. A communicator's calls wait for it in a ring: 1.5 MiB for the first
-/// communicator, 0.2 MiB for each further one. Calls that find no room are counted and left out. At
-/// a full disk, and at 256 MiB, the trace ends, which the log says once, and the job goes on. All
-/// functions: any thread, and none throws for these reasons. In a forked child it does nothing.
+/// reads their records, formats and writes. Calls that it did not read before they were overwritten
+/// are counted and left out. At a full disk, and at 256 MiB, the trace ends, which the log says
+/// once, and the job goes on. All functions: any thread, and none throws for these reasons. In a
+/// forked child it does nothing.
 class Trace {
  public:
   /// `first`: the first communicator. Makes the folder (mode 0700) and the new file
@@ -47,37 +47,37 @@ class Trace {
   void begin(const ClockOffset& clock);
   /// Whether there is a file. If not, calls need not be handed over.
   bool writes() const { return static_cast<bool>(file_); }
-  /// A listener for the recorder's calls. It keeps the trace alive.
-  static std::unique_ptr<CallListener> listener(const std::shared_ptr<Trace>& trace,
-                                                const Recorder& recorder);
+  /// From now on the recorder's calls are in the trace, which lives as long as the recorder. Call
+  /// it between calls.
+  static void follow(const std::shared_ptr<Trace>& trace, Recorder& recorder);
   void add(const TraceSpan& span);
 
  private:
-  class Calls;
+  class Reader;
   struct Source;
   struct Mark {
     std::shared_ptr<Source> source;
-    std::uint32_t lane;
+    std::uint64_t call;
     int peer;
     std::uint64_t ticks;
     std::string text;
   };
 
-  /// The calls, spans and marks that one pass writes. The clock's rate is measured after they are
-  /// collected, so it holds for all of them.
+  /// The communicators, spans and marks of one pass.
   struct Look;
 
   Trace(const std::string& folder, Identity first);
   static void finishAll();
-  std::shared_ptr<Source> newSource(const Identity& identity);
+  std::shared_ptr<Source> newSource(const Recorder& recorder);
+  void release();
   void wake();
   void main();
   void drain(bool all);
   Look look();
-  void take(Source& source, std::uint64_t put, bool all);
+  void take(Source& source, bool all);
   void finish();
-  void format(Source& source, const Record& record);
-  void format(const Mark& mark);
+  void format(Source& source, const Follower::Call& call);
+  void format(Source& source, const Mark& mark, std::uint32_t lane);
   void format(const TraceSpan& span);
   int nameLane(Source& source, std::uint32_t lane);
   double timeOf(std::uint64_t ticks) const;
@@ -100,6 +100,8 @@ class Trace {
   // Guarded by mutex_.
   int sources_ = 0;
   std::vector<std::shared_ptr<Source>> live_;
+  /// Closed and written. Not freed by the writing thread: it would hold locks of the process.
+  std::vector<std::shared_ptr<Source>> written_out_;
   std::vector<TraceSpan> spans_;
   std::vector<Mark> marks_;
   std::uint64_t left_out_ = 0;

@@ -212,7 +212,7 @@ TEST_CASE("a trace with more calls than can be written counts those that it leav
     Recorder recorder({7, 8, 0, 1, "self"});
     const auto trace = Trace::open(folder.file("t"), recorder.identity());
     trace->begin({});
-    recorder.listen(Trace::listener(trace, recorder));
+    Trace::follow(trace, recorder);
     const Shape shape{.collective = Collective::allreduce, .type = DataType::float32};
     for (std::uint64_t i = 1; i <= kCalls; ++i)
       recorder.begin({shape.packed(), 1}, i, true).end(false);
