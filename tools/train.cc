@@ -218,7 +218,7 @@ int runTrain(const TrainConfig& config) {
     return kSuccess;
   }
   if (!config.launched || Rendezvous::detectLauncher().rank == 0) {
-    if (config.shared()) sweepLines(config), requireResultFiles(config);
+    if (config.shared()) requireRuns(config);
     else if (!config.json.empty()) requireWritable("--json", config.json);
   }
   if (config.threads) return trainThreads(config);

@@ -156,6 +156,9 @@ RONDO_API Communicator joinTraining(const std::string& door, const Options& opti
 /// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
+/// Reads the data of a run with these options. Throws what train() would throw for data that are
+/// missing or too few. Not collective.
+RONDO_API void requireTrainData(const TrainOptions& options);
 /// Checks whether layers can run on this device (TrainOptions::device) in this precision
 /// (TrainOptions::precision). Throws Error(invalid_argument) for an unknown device or precision,
 /// and Error(unsupported), which says what is missing, if they cannot: "cuda" computes in float32
