@@ -125,17 +125,13 @@ TEST_CASE("a rank of four is killed in the middle of a training run", "[command]
   };
   for (const auto& [strategy, transport, victim, always] :
        std::vector<Case>{{"ddp", "shm", 0},
-                         {"ddp", "shm", 2, false},
-                         {"ddp", "tcp", 0, false},
-                         {"ddp", "tcp", 2},
-                         {"local", "shm", 2},
+                         {"ddp", "tcp", 2, false},
                          {"local", "tcp", 0},
                          {"zero1", "tcp", 2},
                          {"zero2", "shm", 0},
                          {"fsdp", "shm", 2},
                          {"fsdp", "tcp", 0, false},
-                         {"ps", "shm", 0},
-                         {"ps", "tcp", 2, false}}) {
+                         {"ps", "shm", 0}}) {
     if (!kWholeGrid && !always) continue;
     const Run run{.transport = transport, .strategy = strategy};
     INFO(strategy << ", " << transport << ", rank " << victim);
@@ -162,37 +158,35 @@ TEST_CASE("a rank of four is killed in the middle of a training run", "[command]
 // Proves: what joins late gets the state of the run: it makes only the steps that are left, and the
 // result is that of the run without a change.
 TEST_CASE("a rank joins a training run, another is killed, and one more joins", "[command]") {
-  for (const std::string strategy : {"ddp", "local", "zero1", "fsdp", "ps"}) {
-    for (const std::string transport : {"shm", "tcp"}) {
-      const bool shm = strategy == "ddp" || strategy == "ps";
-      if ((!kWholeGrid || (strategy != "ddp" && strategy != "local")) &&
-          (transport == "shm") != shm)
-        continue;
-      const Run run{.transport = transport, .strategy = strategy, .epochs = 4};
-      INFO(strategy << ", " << transport);
-      const Folder folder;
-      const auto job = begin(run, folder);
-      REQUIRE(job->ready());
-      const auto fourth = joiner(run, folder, 4);
-      REQUIRE(fourth->ready());
-      const long joined = fourth->trainings[4].steps.front().first;
-      CHECK(joined > 1);
-      CHECK(fourth->trainings[4].steps.front().second == 5);
-      REQUIRE(::kill(job->pids[0], SIGKILL) == 0);
-      REQUIRE(reaches(*job, 1, joined + 20));
-      const auto fifth = joiner(run, folder, 5);
-      fifth->end();
-      fourth->end();
-      job->end();
-      INFO(job->refusals() << fourth->refusals() << fifth->refusals());
-      for (int rank = 1; rank < 4; ++rank) {
-        checkSteps(run, job->trainings[rank], 1);
-        checkEnd(run, job->trainings[rank], 5);
-      }
-      checkSteps(run, fourth->trainings[4], joined);
-      checkEnd(run, fourth->trainings[4], 5);
-      checkEnd(run, fifth->trainings[5], 5);
+  struct Case {
+    const char *strategy, *transport;
+  };
+  for (const auto& [strategy, transport] :
+       std::vector<Case>{{"ddp", "shm"}, {"local", "tcp"}, {"fsdp", "tcp"}, {"ps", "shm"}}) {
+    const Run run{.transport = transport, .strategy = strategy, .epochs = 4};
+    INFO(strategy << ", " << transport);
+    const Folder folder;
+    const auto job = begin(run, folder);
+    REQUIRE(job->ready());
+    const auto fourth = joiner(run, folder, 4);
+    REQUIRE(fourth->ready());
+    const long joined = fourth->trainings[4].steps.front().first;
+    CHECK(joined > 1);
+    CHECK(fourth->trainings[4].steps.front().second == 5);
+    REQUIRE(::kill(job->pids[0], SIGKILL) == 0);
+    REQUIRE(reaches(*job, 1, joined + 20));
+    const auto fifth = joiner(run, folder, 5);
+    fifth->end();
+    fourth->end();
+    job->end();
+    INFO(job->refusals() << fourth->refusals() << fifth->refusals());
+    for (int rank = 1; rank < 4; ++rank) {
+      checkSteps(run, job->trainings[rank], 1);
+      checkEnd(run, job->trainings[rank], 5);
     }
+    checkSteps(run, fourth->trainings[4], joined);
+    checkEnd(run, fourth->trainings[4], 5);
+    checkEnd(run, fifth->trainings[5], 5);
   }
 }
 
