@@ -76,13 +76,15 @@ bool reaches(Job& job, int rank, long step) {
 }
 
 /// Every step from `first` to the end in order. Where a rank was lost, one step may be made again,
-/// or, if another rank has completed it, be taken over from there.
+/// or steps that another rank has completed be taken over from there.
 void checkSteps(const Run& run, const Training& training, long first) {
+  // Ranks of local are up to 3 steps apart, since training.cc has them average every 4.
+  const long apart = run.strategy == "local" ? 3 : 1;
   long repeated = 0, last = first - 1;
   int before = training.steps.front().second;
   for (const auto& [number, ranks] : training.steps) {
     INFO("step " << number << " after step " << last);
-    REQUIRE(number <= last + (ranks < before ? 2 : 1));
+    REQUIRE(number <= last + (ranks < before ? apart + 1 : 1));
     if (number <= last) repeated += last + 1 - number;
     last = number;
     before = ranks;
