@@ -133,9 +133,10 @@ std::function<void(const TrainProgress&)> showOf(const Communicator& comm) {
   return [&comm, display = TrainDisplay(), ranks = comm.size()](const TrainProgress& now) mutable {
     const bool changed = std::exchange(ranks, now.ranks) != now.ranks;
     if (comm.rank() != 0) return;
-    if (changed)
-      std::printf("from step %lld on: %d %s\n", static_cast<long long>(now.total_step), now.ranks,
-                  now.ranks == 1 ? "rank" : "ranks");
+    if (changed || !now.recovery.empty())
+      std::printf("from step %lld on: %d %s%s%s\n", static_cast<long long>(now.total_step),
+                  now.ranks, now.ranks == 1 ? "rank" : "ranks", now.recovery.empty() ? "" : "; ",
+                  now.recovery.c_str());
     display(now);
   };
 }
@@ -218,7 +219,7 @@ int runTrain(const TrainConfig& config) {
     return kSuccess;
   }
   if (!config.launched || Rendezvous::detectLauncher().rank == 0) {
-    if (config.shared()) sweepLines(config), requireResultFiles(config);
+    if (config.shared()) requireRuns(config);
     else if (!config.json.empty()) requireWritable("--json", config.json);
   }
   if (config.threads) return trainThreads(config);

@@ -214,6 +214,12 @@ std::vector<SweepLine> sweepLines(const TrainConfig& config) {
   return folds;
 }
 
+void requireRuns(const TrainConfig& config) {
+  const std::vector<SweepLine> lines = sweepLines(config);
+  requireResultFiles(config);
+  if (config.allFolds()) requireTrainData(configOf(config, lines.front()).options);
+}
+
 int runSweep(const TrainConfig& config) {
   Results results(config);
   std::vector<TrainConfig> configs;

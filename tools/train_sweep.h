@@ -25,6 +25,11 @@ std::vector<SweepLine> sweepLines(std::string_view text);
 /// options of folds.
 std::vector<SweepLine> sweepLines(const TrainConfig& config);
 
+/// Throws, before a run begins, what all runs of a shared config (TrainConfig::shared()) would be
+/// refused for: the errors of sweepLines() and requireResultFiles(), and too few samples for all
+/// folds.
+void requireRuns(const TrainConfig& config);
+
 /// Trains by every line of the file config.sweep, one after the other, with the config's own
 /// options as defaults. Ranks are threads of this process. Writes the files of writeResults() after
 /// each run. Returns the same exit statuses as runTrain(). A wrong line is an error before the

@@ -38,6 +38,9 @@ struct TrainProgress {
   double learning_rate = 0;    ///< of this step
   TrainTimes times = {};
   int ranks = 0; ///< that made this step
+  /// In the first step after ranks of an elastic run were lost: from where the others have the
+  /// state, where it is not their own; else "".
+  std::string recovery = {};
 };
 
 /// How a pipeline spent its time. The idle values are shares of the time of all ranks' steps.
@@ -125,8 +128,12 @@ struct TrainReport {
 ///
 /// Elastic runs (TrainOptions::elastic). If a rank dies, the others shrink, divide the samples of
 /// each further step among themselves, and go on from the furthest of them (local: from the mean of
-/// their models), so that at most the step in flight is made again. Residuals of hooks begin anew.
-/// New ranks join at the end of a step and get parameters, optimizer state and position. `comm` is
+/// their models; with shards: from theirs and the copy of the lost one), so that at most the step
+/// in flight is made again. If a shard is lost, because it has no copy or two neighbours died, all
+/// return to the last checkpoint that this run has written or begun with, or to the beginning if
+/// `checkpoint` is set and there is none yet; TrainProgress::recovery says so. Without `checkpoint`
+/// the run then ends with Error(peer_dead). Residuals of hooks begin anew. New ranks join at the
+/// end of a step and get their part of parameters and optimizer state, and the position. `comm` is
 /// replaced by the communicator of the present ranks; the rank number may become lower, and the
 /// lowest rank writes the files. Times in the report are those since the last change of ranks, and
 /// the page shows only steps that the present lowest rank has recorded. A rank with an error of its
@@ -156,6 +163,9 @@ RONDO_API Communicator joinTraining(const std::string& door, const Options& opti
 /// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
+/// Reads the data of a run with these options. Throws what train() would throw for data that are
+/// missing or too few. Not collective.
+RONDO_API void requireTrainData(const TrainOptions& options);
 /// Checks whether layers can run on this device (TrainOptions::device) in this precision
 /// (TrainOptions::precision). Throws Error(invalid_argument) for an unknown device or precision,
 /// and Error(unsupported), which says what is missing, if they cannot: "cuda" computes in float32

@@ -186,9 +186,13 @@ struct TrainOptions {
 
   /// A run that goes on when ranks die or join. A killed rank costs at most the step in flight.
   struct Elastic {
-    /// "MIN:MAX", the fewest and the most ranks; "": the death of a rank ends the run. Only for
-    /// strategies in which each rank holds the whole state.
+    /// "MIN:MAX", the fewest and the most ranks; "": the death of a rank ends the run.
     std::string ranks;
+    /// Strategies in which each rank holds a shard of the state only. 1: the rank before it has a
+    /// copy of the shard in memory, renewed in each step. 0: if a rank dies, its shard is lost, and
+    /// all return to the last checkpoint, or to the beginning if there is none yet. -1: 1, but 0
+    /// for fsdp.
+    int redundancy = -1;
     /// A file for the unique id of the run, at which new ranks join: see joinTraining(). The lowest
     /// rank writes it, and only its user may read it; "": no rank can join.
     std::string door;

@@ -23,6 +23,9 @@ constexpr string_view kSharding = "Sharding";
 constexpr string_view kPipeline = "Pipeline (--strategy pipeline)";
 constexpr string_view kFiles = "Files";
 
+/// The strategies that go on when ranks die.
+constexpr string_view kElastic = "ddp, zero1, zero2, fsdp, ps, local";
+
 std::vector<TrainChoice> devices() { return {{"cpu", ""}, {"cuda", ""}}; }
 std::vector<TrainChoice> remainders() { return {{"drop", ""}, {"pad", ""}, {"uneven", ""}}; }
 
@@ -138,9 +141,19 @@ constexpr TrainOption kTable[] = {
      .help = "MIN:MAX: go on with fewer ranks when some die, and with more when some join",
      .member = MEMBER(elastic.ranks),
      .group = kStrategy,
-     .strategies = "ddp, local",
-     .otherwise = "; with other strategies a run that lost a rank goes on from its checkpoint "
-                  "(--resume)"},
+     .strategies = kElastic,
+     .otherwise = "; with other strategies a run that lost a rank returns to its checkpoint: start "
+                  "it again with --resume"},
+    {.name = "redundancy",
+     .flag = "--redundancy",
+     .help = "elastic: copies of each rank's shard in the memory of the rank before it, renewed in "
+             "each step. 0: none; then the death of a rank returns the run to its last checkpoint. "
+             "Default: 1, for fsdp 0",
+     .member = MEMBER(elastic.redundancy),
+     .group = kStrategy,
+     .range = {-1, 1},
+     .typed = {0, 1},
+     .strategies = "zero1, zero2, fsdp, ps"},
     {.name = "door",
      .flag = "--door",
      .help = "A file through which new ranks find the run. Default: RONDO_DOOR, which `rondo run "
@@ -148,7 +161,7 @@ constexpr TrainOption kTable[] = {
      .member = MEMBER(elastic.door),
      .group = kStrategy,
      .unit = TrainUnit::file,
-     .strategies = "ddp, local",
+     .strategies = kElastic,
      .agreed = false,
      .in_json = false},
     {.name = "elastic_wait",
@@ -157,7 +170,7 @@ constexpr TrainOption kTable[] = {
      .member = MEMBER(elastic.wait),
      .group = kStrategy,
      .range = {0, 86400},
-     .strategies = "ddp, local"},
+     .strategies = kElastic},
     {.name = "servers",
      .flag = "--servers",
      .help = "ps: number of servers: the first ranks, each of which holds a range of the "

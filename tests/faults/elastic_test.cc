@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "job.h"
@@ -19,8 +21,7 @@ using namespace rondo::test;
 
 namespace {
 
-constexpr int kEpochs = 4;
-constexpr long kSteps = kEpochs * 50; // 6000 samples in batches of 120
+constexpr int kEpochSteps = 50; // 6000 samples in batches of 120
 
 struct Folder {
   std::filesystem::path path;
@@ -36,6 +37,10 @@ struct Folder {
 
 struct Run {
   std::string transport, strategy, model = "mlp", limits = "2:5", checkpoint = "''";
+  int checkpoint_every = 0, redundancy = strategy == "fsdp" ? 1 : -1;
+  int epochs = 2;
+
+  long steps() const { return epochs * kEpochSteps; }
 };
 
 std::string environment(const Run& run) {
@@ -46,7 +51,8 @@ std::string environment(const Run& run) {
 std::string words(const Run& run, const Folder& folder, const std::string& number,
                   const std::string& how) {
   return "training " + folder.file("door") + " " + number + " " + how + " " + run.strategy + " " +
-         run.model + " " + std::to_string(kEpochs) + " " + run.limits + " " + run.checkpoint;
+         run.model + " " + std::to_string(run.epochs) + " " + run.limits + " " + run.checkpoint +
+         " " + std::to_string(run.checkpoint_every) + " " + std::to_string(run.redundancy);
 }
 
 /// Four ranks without a launcher: rank 0 hosts the control plane.
@@ -70,34 +76,43 @@ bool reaches(Job& job, int rank, long step) {
 }
 
 /// Every step from `first` to the end in order. Where a rank was lost, one step may be made again,
-/// or, if another rank has completed it, be taken over from there.
-void checkSteps(const Training& training, long first) {
+/// or steps that another rank has completed be taken over from there.
+void checkSteps(const Run& run, const Training& training, long first) {
+  // Ranks of local are up to 3 steps apart, since training.cc has them average every 4.
+  const long apart = run.strategy == "local" ? 3 : 1;
   long repeated = 0, last = first - 1;
   int before = training.steps.front().second;
   for (const auto& [number, ranks] : training.steps) {
     INFO("step " << number << " after step " << last);
-    REQUIRE(number <= last + (ranks < before ? 2 : 1));
+    REQUIRE(number <= last + (ranks < before ? apart + 1 : 1));
     if (number <= last) repeated += last + 1 - number;
     last = number;
     before = ranks;
   }
-  CHECK(last == kSteps);
+  CHECK(last == run.steps());
   CHECK(repeated <= 1);
 }
 
-void checkEnd(const Training& training, double accuracy, int ranks) {
-  CHECK(training.made == kSteps);
-  CHECK(training.ranks == ranks);
-  CHECK(std::abs(training.accuracy - accuracy) <= 0.02);
-}
-
+/// The accuracy of a run whose ranks do not change. Sharded ones make the same steps as ddp.
 double undisturbed(const Run& run) {
+  static std::map<std::pair<bool, int>, double> known;
+  const bool local = run.strategy == "local";
+  double& accuracy = known.try_emplace({local, run.epochs}, -1).first->second;
+  if (accuracy >= 0) return accuracy;
   const Folder folder;
-  const auto job = begin(run, folder);
+  const auto job = begin(
+      {.transport = "shm", .strategy = local ? "local" : "ddp", .epochs = run.epochs}, folder);
   job->end();
   INFO(job->refusals());
   REQUIRE(job->trainings[0].accuracy > 0.9);
-  return job->trainings[0].accuracy;
+  accuracy = job->trainings[0].accuracy;
+  return accuracy;
+}
+
+void checkEnd(const Run& run, const Training& training, int ranks) {
+  CHECK(training.made == run.steps());
+  CHECK(training.ranks == ranks);
+  CHECK(std::abs(training.accuracy - undisturbed(run)) <= 0.02);
 }
 
 } // namespace
@@ -105,65 +120,139 @@ double undisturbed(const Run& run) {
 // Proves: whichever rank is killed, also the one that hosts the control plane and writes the files,
 // the others make every step of the run, repeat at most one, and reach the same accuracy.
 TEST_CASE("a rank of four is killed in the middle of a training run", "[command]") {
-  int number = 0;
-  for (const char* strategy : {"ddp", "local"}) {
-    const double accuracy = undisturbed({.transport = "shm", .strategy = strategy});
-    for (const char* transport : {"shm", "tcp"})
-      for (const int victim : {0, 2}) {
-        // With sanitizers: four of the eight cases, in which each pair of two values occurs once.
-        if (const int at = number++; !kWholeGrid && at != 0 && at != 3 && at != 5 && at != 6)
-          continue;
-        const Run run{.transport = transport, .strategy = strategy};
-        INFO(strategy << ", " << transport << ", rank " << victim);
-        const Folder folder;
-        const auto job = begin(run, folder);
-        REQUIRE(job->ready());
-        REQUIRE(reaches(*job, 1, kSteps / 3));
-        REQUIRE(::kill(job->pids[victim], SIGKILL) == 0);
-        job->end();
-        INFO(job->refusals());
-        for (int rank = 0; rank < 4; ++rank) {
-          if (rank == victim) continue;
-          checkSteps(job->trainings[rank], 1);
-          checkEnd(job->trainings[rank], accuracy, 3);
-          CHECK(job->trainings[rank].steps.back().second == 3);
-        }
-      }
+  struct Case {
+    const char *strategy, *transport;
+    int victim;
+    bool always = true; ///< also with sanitizers
+  };
+  for (const auto& [strategy, transport, victim, always] :
+       std::vector<Case>{{"ddp", "shm", 0},
+                         {"ddp", "tcp", 2, false},
+                         {"local", "tcp", 0},
+                         {"zero1", "tcp", 2},
+                         {"zero2", "shm", 0},
+                         {"fsdp", "shm", 2},
+                         {"fsdp", "tcp", 0, false},
+                         {"ps", "shm", 0}}) {
+    if (!kWholeGrid && !always) continue;
+    const Run run{.transport = transport, .strategy = strategy};
+    INFO(strategy << ", " << transport << ", rank " << victim);
+    const Folder folder;
+    const auto job = begin(run, folder);
+    REQUIRE(job->ready());
+    REQUIRE(reaches(*job, 1, run.steps() / 3));
+    REQUIRE(::kill(job->pids[victim], SIGKILL) == 0);
+    job->end();
+    INFO(job->refusals());
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank == victim) continue;
+      checkSteps(run, job->trainings[rank], 1);
+      checkEnd(run, job->trainings[rank], 3);
+      CHECK(job->trainings[rank].steps.back().second == 3);
+    }
+    if (run.strategy == "ddp" || run.strategy == "local") continue;
+    REQUIRE(!job->logged.empty());
+    CHECK(job->logged[0] == " the shard of rank " + std::to_string(victim) +
+                                " comes from its copy on rank " + std::to_string((victim + 3) % 4));
   }
 }
 
 // Proves: what joins late gets the state of the run: it makes only the steps that are left, and the
 // result is that of the run without a change.
 TEST_CASE("a rank joins a training run, another is killed, and one more joins", "[command]") {
-  for (const char* strategy : {"ddp", "local"}) {
-    const double accuracy = undisturbed({.transport = "shm", .strategy = strategy});
-    for (const std::string transport : {"shm", "tcp"}) {
-      if (!kWholeGrid && (transport == "shm") != (strategy == std::string("ddp"))) continue;
-      const Run run{.transport = transport, .strategy = strategy};
-      INFO(strategy << ", " << transport);
-      const Folder folder;
-      const auto job = begin(run, folder);
-      REQUIRE(job->ready());
-      const auto fourth = joiner(run, folder, 4);
-      REQUIRE(fourth->ready());
-      const long joined = fourth->trainings[4].steps.front().first;
-      CHECK(joined > 1);
-      CHECK(fourth->trainings[4].steps.front().second == 5);
-      REQUIRE(::kill(job->pids[0], SIGKILL) == 0);
-      REQUIRE(reaches(*job, 1, joined + 20));
-      const auto fifth = joiner(run, folder, 5);
-      fifth->end();
-      fourth->end();
-      job->end();
-      INFO(job->refusals() << fourth->refusals() << fifth->refusals());
-      for (int rank = 1; rank < 4; ++rank) {
-        checkSteps(job->trainings[rank], 1);
-        checkEnd(job->trainings[rank], accuracy, 5);
-      }
-      checkSteps(fourth->trainings[4], joined);
-      checkEnd(fourth->trainings[4], accuracy, 5);
-      checkEnd(fifth->trainings[5], accuracy, 5);
+  struct Case {
+    const char *strategy, *transport;
+  };
+  for (const auto& [strategy, transport] :
+       std::vector<Case>{{"ddp", "shm"}, {"local", "tcp"}, {"fsdp", "tcp"}, {"ps", "shm"}}) {
+    const Run run{.transport = transport, .strategy = strategy, .epochs = 4};
+    INFO(strategy << ", " << transport);
+    const Folder folder;
+    const auto job = begin(run, folder);
+    REQUIRE(job->ready());
+    const auto fourth = joiner(run, folder, 4);
+    REQUIRE(fourth->ready());
+    const long joined = fourth->trainings[4].steps.front().first;
+    CHECK(joined > 1);
+    CHECK(fourth->trainings[4].steps.front().second == 5);
+    REQUIRE(::kill(job->pids[0], SIGKILL) == 0);
+    REQUIRE(reaches(*job, 1, joined + 20));
+    const auto fifth = joiner(run, folder, 5);
+    fifth->end();
+    fourth->end();
+    job->end();
+    INFO(job->refusals() << fourth->refusals() << fifth->refusals());
+    for (int rank = 1; rank < 4; ++rank) {
+      checkSteps(run, job->trainings[rank], 1);
+      checkEnd(run, job->trainings[rank], 5);
     }
+    checkSteps(run, fourth->trainings[4], joined);
+    checkEnd(run, fourth->trainings[4], 5);
+    checkEnd(run, fifth->trainings[5], 5);
+  }
+}
+
+// Proves: without copies all ranks return to the last checkpoint, say so, repeat the steps since
+// then and no others, and reach the same accuracy.
+TEST_CASE("a rank of an fsdp run without copies is killed: the others return to the checkpoint") {
+  constexpr int kEvery = 30;
+  const Folder folder;
+  const Run run{.transport = "shm",
+                .strategy = "fsdp",
+                .checkpoint = folder.file("run.ckpt"),
+                .checkpoint_every = kEvery,
+                .redundancy = 0};
+  const auto job = begin(run, folder);
+  REQUIRE(job->ready());
+  REQUIRE(reaches(*job, 1, run.steps() / 2));
+  REQUIRE(::kill(job->pids[2], SIGKILL) == 0);
+  job->end();
+  INFO(job->refusals());
+  for (const int rank : {0, 1, 3}) {
+    const Training& training = job->trainings[rank];
+    long last = 0, returned = 0, from = -1;
+    for (const auto& [number, ranks] : training.steps) {
+      INFO("step " << number << " after step " << last);
+      if (number != last + 1) {
+        CHECK(ranks == 3);
+        from = number - 1;
+        CHECK(from == last / kEvery * kEvery);
+        ++returned;
+      }
+      last = number;
+    }
+    CHECK(returned == 1);
+    checkEnd(run, training, 3);
+    REQUIRE(!job->logged.empty());
+    CHECK(job->logged[0] ==
+          " the shard of rank 2 is lost: all ranks go on from the checkpoint of step " +
+              std::to_string(from));
+  }
+}
+
+// Proves: copies are one deep: of two lost ranks that are no neighbours nothing is lost, and two
+// neighbours make the others begin again if there is no checkpoint yet.
+TEST_CASE("two ranks of an fsdp run are killed at once", "[command]") {
+  for (const bool neighbours : {false, true}) {
+    const Folder folder;
+    const Run run{.transport = "shm", .strategy = "fsdp", .checkpoint = folder.file("run.ckpt")};
+    INFO("neighbours " << neighbours);
+    const auto job = begin(run, folder);
+    REQUIRE(job->ready());
+    REQUIRE(reaches(*job, 1, 20));
+    const int other = neighbours ? 3 : 0;
+    for (const int victim : {other, 2}) REQUIRE(::kill(job->pids[victim], SIGKILL) == 0);
+    job->end();
+    INFO(job->refusals());
+    REQUIRE(!job->logged.empty());
+    INFO(job->logged[0]);
+    CHECK((job->logged[0].find("all ranks begin the run again") != std::string::npos) ==
+          neighbours);
+    const Training& training = job->trainings[1];
+    CHECK(training.made == run.steps());
+    CHECK(training.ranks == 2);
+    CHECK(training.accuracy > 0.9);
+    if (!neighbours) checkSteps(run, training, 1);
   }
 }
 
@@ -191,13 +280,14 @@ TEST_CASE("fewer ranks than MIN end with a checkpoint and say so", "[command]") 
 // Proves: `rondo run --restart` brings a killed rank back into the run, and the command succeeds.
 TEST_CASE("a killed rank is started again by the launcher and joins the run") {
   const Folder folder;
-  const Run run{.transport = "shm", .strategy = "ddp", .limits = "2:4"};
+  const Run run{.transport = "shm", .strategy = "ddp", .limits = "2:4", .epochs = 4};
   // The ranks take the door of the launcher from their environment; number 9 is that of a restart.
   const std::string script = folder.file("rank");
   std::ofstream(script) << "#!/bin/sh\n"
                            "n=-1; how=new; [ -n \"$RONDO_JOIN\" ] && n=9 && how=join\n"
                            "exec " RONDO_TEST_PROGRAMS "/program_training $RONDO_DOOR $n $how " +
-                               run.strategy + " mlp " + std::to_string(kEpochs) + " 2:4 ''\n";
+                               run.strategy + " mlp " + std::to_string(run.epochs) +
+                               " 2:4 '' 0 -1\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   Job job("exec timeout -s KILL 60 env " + environment(run) +
               " " RONDO_COMMAND " run -p 4 --restart 1 -- " + script + " 2>/dev/null",
@@ -207,7 +297,7 @@ TEST_CASE("a killed rank is started again by the launcher and joins the run") {
   job.end();
   INFO(job.refusals());
   for (const int rank : {0, 1, 3, 9}) {
-    CHECK(job.trainings[rank].made == kSteps);
+    CHECK(job.trainings[rank].made == run.steps());
     CHECK(job.trainings[rank].ranks == 4);
   }
 }

@@ -1,4 +1,5 @@
 // Tests `rondo train --sweep --parallel` and `--folds`: ranks that train different runs.
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -135,6 +136,19 @@ TEST_CASE("folds train one run each; a fold is the same alone and among all") {
   REQUIRE(alone.status == 0);
   REQUIRE(json::parse(readFile(folder.file("json")))["parameter_hash"] ==
           all["runs"][1]["parameter_hash"]);
+}
+
+// Proves: no fold's run begins, so that each of them would be refused.
+TEST_CASE("more folds than samples are refused once, before the first run") {
+  const tools::TemporaryFolder folder;
+  const std::string results = folder.file("results");
+  const Outcome outcome = shell(kTrain + "--folds 1000 -p 2 --results " + results);
+  const std::string said = outcome.out + outcome.err;
+  INFO(said);
+  REQUIRE(outcome.status != 0);
+  REQUIRE(contains(said, "folds is 1000, but there are only 400 samples"));
+  REQUIRE(std::count(said.begin(), said.end(), '\n') == 1);
+  REQUIRE(readFile(results).empty());
 }
 
 TEST_CASE("options that do not belong to sweeps and folds are refused") {

@@ -64,6 +64,17 @@ void checkElastic(const TrainOptions& options, int ranks) {
            std::to_string(most * options.accumulate) + ", for MAX of elastic");
   if (!options.stragglers.slow.empty() || options.gradients.noise_scale)
     refuse("elastic runs take no slow and no noise_scale");
+  if (!options.sharding.mesh.empty())
+    refuse("elastic runs take no mesh, which is for one number of ranks");
+  const StrategyKind& kind = strategyFor(options, std::min(least, ranks));
+  if (kind.sharded && redundancyOf(options, kind) == 0 && options.files.checkpoint.empty())
+    refuse("elastic runs of strategy " + options.strategy +
+           " need redundancy 1 or a checkpoint: the shard of a rank that dies is lost");
+}
+
+int redundancyOf(const TrainOptions& options, const StrategyKind& kind) {
+  if (!kind.sharded) return 0;
+  return options.elastic.redundancy < 0 ? kind.redundancy : options.elastic.redundancy;
 }
 
 Crew::Crew(Communicator& comm, const TrainOptions& options)
@@ -108,6 +119,8 @@ void Crew::grow() {
   }
 }
 
+void Crew::hear(const Error& cause) { failureOf(comm_, cause); }
+
 void Crew::shrink(const Error& cause) {
   const auto failure = failureOf(comm_, cause);
   const bool own =
@@ -138,8 +151,9 @@ TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const 
         if (!trainer->paused()) return report;
       } catch (const Error& error) {
         lost = error;
+        crew.hear(error);
       }
-      if (trainer && trainer->begun()) held = trainer->hold();
+      if (trainer && trainer->begun()) held = trainer->hold(lost.has_value());
     }
     if (lost) crew.shrink(*lost);
     else crew.grow();

@@ -7,12 +7,16 @@
 #include "rondo/train.h"
 #include "train/data/dataset.h"
 #include "train/loop/door.h"
+#include "train/parallel/strategy.h"
 
 namespace rondo::training {
 
 /// Throws Error(invalid_argument) for TrainOptions::elastic that contradicts itself or the number
-/// of ranks.
+/// of ranks, or that the strategy cannot do.
 void checkElastic(const TrainOptions& options, int ranks);
+
+/// Number of copies of each rank's shard in an elastic run; 0 if the strategy has no shards.
+int redundancyOf(const TrainOptions& options, const StrategyKind& kind);
 
 /// All functions are collective. The communicator is replaced by each change.
 class Crew {
@@ -30,6 +34,10 @@ class Crew {
   /// Lets the ranks in that mayGrow() or await() has seen. If one of them dies, the others go on
   /// without.
   void grow();
+  /// After an error, before the strategy is destroyed: its communicators may fail earlier than this
+  /// one, and its destructor would abort this one. Returns when this one has failed too, if it does
+  /// so within a second.
+  void hear(const Error& cause);
   /// Goes on without the ranks that are lost. Throws `cause` if none is, and the errors of
   /// Communicator::shrink().
   void shrink(const Error& cause);

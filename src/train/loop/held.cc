@@ -1,68 +1,81 @@
-// Copies the state of a run, and gives it to ranks that go on.
+// Copies what ranks hold, and sends it to the rank before.
 #include "train/loop/held.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <tuple>
+#include <array>
+#include <utility>
+
+#include "rondo/group.h"
 
 namespace rondo::training {
 
-namespace {
-
-/// How far a rank is. The end of an epoch is further than its last step.
-struct Claim {
-  std::int64_t total = -1, epoch = 0;
-  bool operator<(const Claim& other) const {
-    return std::tie(total, epoch) < std::tie(other.total, other.epoch);
+void copy(std::span<const StatePart> parts, Shard& into) {
+  into.labels.clear();
+  into.values.clear();
+  for (const StatePart& part : parts) {
+    into.labels += part.name + " " + std::to_string(part.first) + " " +
+                   std::to_string(part.values.size()) + "\n";
+    into.values.insert(into.values.end(), part.values.begin(), part.values.end());
   }
-};
-
-std::size_t elements(const TensorMemory& tensor) { return tensor.label.bytes() / sizeof(float); }
-
-/// All ranks get the mean of those that hold a value.
-void average(Communicator& comm, float* values, std::size_t count, bool holds, float holders) {
-  if (!holds) std::fill_n(values, count, 0.0F);
-  std::vector<float> sums(count);
-  comm.allReduce(values, sums.data(), count, DataType::float32, ReduceOp::sum);
-  std::transform(sums.begin(), sums.end(), values, [&](float sum) { return sum / holders; });
 }
 
-} // namespace
-
-Held hold(const Running& run) {
-  Held held{.any = true, .at = run.at, .report = run.report, .tensors = {}};
-  for (const TensorMemory& one : run.strategy.held()) {
-    const auto* values = static_cast<const float*>(one.data);
-    held.tensors.emplace_back(values, values + elements(one));
-  }
-  return held;
+void Copies::begin(std::int32_t changes, std::vector<Kept> kept) {
+  changes_ = changes;
+  kept_ = std::move(kept);
 }
 
-bool rebuild(Communicator& comm, const Held& own, const Running& run) {
-  std::vector<Claim> claims(static_cast<std::size_t>(comm.size()));
-  const Claim claim = own.any ? Claim{own.at.total, own.at.epoch} : Claim();
-  comm.allGather(&claim, claims.data(), sizeof claim, DataType::uint8);
-  const auto furthest = std::max_element(claims.begin(), claims.end());
-  if (furthest->total < 0) return false;
-  const int source = static_cast<int>(furthest - claims.begin());
-  const auto holders =
-      std::count_if(claims.begin(), claims.end(), [](const Claim& one) { return one.total >= 0; });
-  const std::vector<TensorMemory> tensors = run.strategy.held();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    auto* values = static_cast<float*>(tensors[i].data);
-    const std::size_t count = elements(tensors[i]);
-    if (own.any) std::copy(own.tensors[i].begin(), own.tensors[i].end(), values);
-    if (run.strategy.differs()) average(comm, values, count, own.any, static_cast<float>(holders));
-    else comm.broadcast(values, values, count, DataType::float32, source);
+/// An epoch may have ended since: that changes the position but not the state.
+void Copies::place(const Position& at) {
+  for (Kept& one : kept_)
+    if (one.at.total == at.total) one.at = at;
+}
+
+void Copies::renew(const Running& run, const Position& before) {
+  place(before);
+  Kept now;
+  if (kept_.size() == 2) {
+    now = std::move(kept_.front());
+    kept_.erase(kept_.begin());
   }
-  if (own.any) {
-    run.at = own.at;
-    run.report = own.report;
+  now.changes = changes_;
+  now.shards = comm_.size();
+  now.rank = comm_.rank();
+  now.at = run.at;
+  copy(run.strategy.held(), now.own);
+  if (comm_.size() > 1) exchange(now);
+  else now.next.reset();
+  kept_.push_back(std::move(now));
+}
+
+void Copies::exchange(Kept& kept) {
+  const int before = (comm_.rank() + comm_.size() - 1) % comm_.size();
+  const int after = (comm_.rank() + 1) % comm_.size();
+  const auto swap = [&](const void* out, std::size_t sent, void* in, std::size_t received,
+                        DataType type) {
+    Group both;
+    comm_.send(out, sent, type, before);
+    comm_.recv(in, received, type, after);
+    both.end();
+  };
+  if (!told_) {
+    const std::array<std::uint64_t, 2> own{kept.own.labels.size(), kept.own.values.size()};
+    std::array<std::uint64_t, 2> sizes{};
+    swap(own.data(), own.size(), sizes.data(), sizes.size(), DataType::uint64);
+    next_labels_.resize(sizes[0]);
+    next_values_ = sizes[1];
+    swap(kept.own.labels.data(), own[0], next_labels_.data(), sizes[0], DataType::uint8);
+    told_ = true;
   }
-  shareValues(comm, run, source);
-  run.strategy.snapshot();
-  run.strategy.adopt(run.at);
-  return true;
+  Shard& next = kept.next ? *kept.next : kept.next.emplace();
+  next.labels = next_labels_;
+  next.values.resize(next_values_);
+  swap(kept.own.values.data(), kept.own.values.size(), next.values.data(), next.values.size(),
+       DataType::float32);
+}
+
+std::vector<Kept> Copies::take(const Position& at) {
+  place(at);
+  return std::move(kept_);
 }
 
 } // namespace rondo::training

@@ -1,6 +1,9 @@
 // What a rank keeps of a run in memory while the ranks change.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "rondo/train.h"
@@ -9,19 +12,59 @@
 
 namespace rondo::training {
 
-struct Held {
-  bool any = false; ///< false: this rank has made no step, and holds nothing
-  Position at;
-  TrainReport report;                      ///< of the complete epochs
-  std::vector<std::vector<float>> tensors; ///< values of Strategy::held(), in its order
+/// A copy of what one rank holds of the state.
+struct Shard {
+  std::string labels;        ///< of each part: tensor, first element, number of elements
+  std::vector<float> values; ///< of the parts, one after the other
 };
 
-/// Copies what the rank holds.
-Held hold(const Running& run);
+/// What a rank has of the state after one step.
+struct Kept {
+  /// How often the ranks had changed until then. The numbers of ranks and shards are of that time.
+  std::int32_t changes = 0;
+  std::int32_t shards = 1; ///< of which the state consists; 1: each rank has all of it
+  std::int32_t rank = 0;   ///< the shard that `own` is
+  Position at;
+  Shard own;
+  std::optional<Shard> next; ///< the shard of the next rank
+};
 
-/// Collective, on a new strategy of all ranks: gives every rank the state of the one that is
-/// furthest (or the mean of those that have one, if they differ), its position and report. Returns
-/// false, and changes nothing, if no rank holds anything.
-bool rebuild(Communicator& comm, const Held& own, const Running& run);
+struct Held {
+  /// Two at most, the newest last; none: this rank has made no step.
+  std::vector<Kept> kept;
+  TrainReport report;      ///< of the complete epochs
+  std::int64_t saved = -1; ///< step of the last checkpoint; -1: there is none
+};
+
+/// Copies the parts. Uses the memory of `into` again.
+void copy(std::span<const StatePart> parts, Shard& into);
+
+/// Copies of the state after the last two steps, this rank's shard and the next rank's, so that the
+/// others can go on without this rank or the next one. Two steps, since ranks may differ by one
+/// when a rank is lost. A rank that has made a step knows that all ranks have the copies of the
+/// step before it, and uses the memory of earlier ones again.
+class Copies {
+ public:
+  explicit Copies(Communicator& comm) : comm_(comm) {}
+
+  /// Begins with what the run goes on from.
+  void begin(std::int32_t changes, std::vector<Kept> kept);
+  /// Collective, after each step: the rank sends its shard to the rank before it. `before`: the
+  /// position before the step.
+  void renew(const Running& run, const Position& before);
+  /// The copies, for a run that is at this position or in the step after it.
+  std::vector<Kept> take(const Position& at);
+
+ private:
+  void place(const Position& at);
+  void exchange(Kept& kept);
+
+  Communicator& comm_;
+  std::int32_t changes_ = 0;
+  std::string next_labels_; ///< of the next rank's shard
+  std::size_t next_values_ = 0;
+  bool told_ = false; ///< the labels are known
+  std::vector<Kept> kept_;
+};
 
 } // namespace rondo::training

@@ -70,6 +70,8 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
   }
 }
 
+void requireTrainData(const TrainOptions& options) { training::load(options); }
+
 std::string trainSchedule(const TrainOptions& options, int ranks) {
   training::check(options, ranks);
   const training::StrategyKind& kind = training::strategyFor(options, ranks);

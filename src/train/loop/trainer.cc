@@ -3,6 +3,7 @@
 #include "train/loop/trainer.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace rondo::training {
@@ -20,16 +21,74 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
       straggler_(options, comm.rank()),
       observer_(comm, options, shown(options, data)),
       crew_(crew) {
+  const StrategyKind& kind = strategyFor(options, comm.size());
+  sharded_ = kind.sharded;
+  if (crew && redundancyOf(options, kind) > 0) copies_.emplace(comm);
   times_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(total_steps_, 100'000)));
 }
 
 /// Returns whether the run continues.
 bool Trainer::begin(const Held& held) {
-  if (crew_ && rebuild(comm_, held, running())) return true;
-  if (options_.elastic.joined)
-    throw Error(ErrorCode::peer_dead, "train: the ranks that trained are gone");
-  if (options_.files.resume) restore(comm_, options_.files.checkpoint, running());
-  return options_.files.resume;
+  if (crew_ && goOn(held)) return true;
+  if (!options_.files.resume) return false;
+  restore(comm_, options_.files.checkpoint, running());
+  saved_ = at_.total;
+  return true;
+}
+
+/// Goes on from what the ranks hold. Returns false if the run begins.
+bool Trainer::goOn(const Held& held) {
+  Rebuilt found = rebuild(comm_, held, running());
+  changes_ = found.changes;
+  saved_ = found.saved;
+  switch (found.state) {
+    case Rebuilt::State::none:
+      if (!options_.elastic.joined) return false;
+      throw Error(ErrorCode::peer_dead, "train: the ranks that trained are gone");
+    case Rebuilt::State::lost: return returnTo(found);
+    case Rebuilt::State::present: break;
+  }
+  recovery_ = found.shards;
+  if (copies_) copies_->begin(changes_, std::move(found.kept));
+  return true;
+}
+
+/// Returns to the last checkpoint, or to the beginning, since a part of the state is lost. Returns
+/// false if it is the beginning.
+bool Trainer::returnTo(const Rebuilt& lost) {
+  if (copies_) copies_->begin(changes_, {});
+  const std::string& file = options_.files.checkpoint;
+  if (saved_ >= 0) {
+    restore(comm_, file, running());
+    saved_ = at_.total;
+    recovery_ =
+        lost.shards + ": all ranks go on from the checkpoint of step " + std::to_string(at_.total);
+    return true;
+  }
+  if (lost.total == 0) return false;
+  if (file.empty())
+    throw Error(ErrorCode::peer_dead, "train: after step " + std::to_string(lost.total) + " " +
+                                          lost.shards + ", and there is no checkpoint");
+  recovery_ = lost.shards + " and there is no checkpoint yet: all ranks begin the run again";
+  return false;
+}
+
+Held Trainer::hold(bool after_error) {
+  Held held{.kept = {}, .report = report_, .saved = saved_};
+  if (copies_) {
+    held.kept = copies_->take(at_);
+    return held;
+  }
+  Kept& now = held.kept.emplace_back();
+  now.changes = changes_;
+  now.at = at_;
+  if (sharded_) {
+    now.shards = comm_.size();
+    now.rank = comm_.rank();
+  }
+  // After an error a shard may be in use, and is of no use without that of the rank that is lost.
+  if (!sharded_ || !after_error) copy(strategy_.held(), now.own);
+  return held;
 }
 
 /// With fewer than MIN ranks, waits for others.
@@ -46,11 +105,13 @@ void Trainer::awaitRanks() {
                   (file.empty() ? "; there is no checkpoint" : "; --resume goes on from " + file));
 }
 
-TrainReport Trainer::run(const Held& held) {
+TrainReport Trainer::run(Held& held) {
   const Stopwatch watch;
   const bool goes_on = begin(held);
   observer_.begin(at_.total, goes_on);
+  if (copies_) copies_->renew(running(), at_);
   begun_ = true;
+  held = {};
   if (at_.step == epoch_steps_) { // a rank was lost after the last step of an epoch
     TrainProgress now{};
     endEpoch(now, 0);
@@ -104,10 +165,11 @@ bool Trainer::over() const { return report_.stopped || at_.total >= total_steps_
 void Trainer::runStep(const Stopwatch& since, int done_before) {
   const double delay = straggler_.next(times_.empty() ? TrainTimes() : times_.back());
   Straggler::sleep(delay);
-  const std::int64_t total_before = at_.total;
+  const Position before = at_;
   StepResult result =
       strategy_.run(at_, meeting(), observer_.timeline(times_.size(), at_.total + 1));
   at_ = result.at;
+  if (copies_ && result.met) renewCopies(before, result.times);
   result.times.step += delay;
   times_.push_back(result.times);
   noise_ += result.noise;
@@ -122,17 +184,25 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
                     .total_step = at_.total,
                     .learning_rate = result.learning_rate,
                     .times = result.times,
-                    .ranks = comm_.size()};
+                    .ranks = comm_.size(),
+                    .recovery = std::exchange(recovery_, {})};
   if (result.met) verifyIfDue(now);
   // A worker that is not in step with the others may find that the run has not completed a step
   // meanwhile.
-  const bool further = at_.total > total_before;
+  const bool further = at_.total > before.total;
   if (further) observer_.add(now, samples(at_.total - 1, at_.total));
   if (result.met) meet(now, since.read() / 1000);
   if (progress_ && (further || result.met)) progress_(now);
   if (!crew_) return;
   observer_.flush(); // the next lowest rank goes on with the file
   paused_ = result.met && !over() && crew_->mayGrow();
+}
+
+void Trainer::renewCopies(const Position& before, TrainTimes& times) {
+  const Stopwatch watch;
+  copies_->renew(running(), before);
+  times.communication += watch.read();
+  times.step += watch.read();
 }
 
 /// Called at each synchronization point, when all ranks have come to the same step.
@@ -186,6 +256,7 @@ void Trainer::saveIfDue() {
   if (!over() && (every == 0 || at_.total % every != 0)) return;
   observer_.flush();
   save(comm_, options_.files.checkpoint, running());
+  saved_ = at_.total;
 }
 
 Running Trainer::running() { return {strategy_, at_, report_, identity_, epoch_steps_}; }

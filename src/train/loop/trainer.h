@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "train/loop/crew.h"
 #include "train/loop/held.h"
 #include "train/loop/observer.h"
+#include "train/loop/rebuild.h"
 #include "train/loop/resume.h"
 #include "train/loop/settings.h"
 #include "train/loop/stopwatch.h"
@@ -27,16 +29,24 @@ class Trainer {
           const Progress& progress, Crew* crew = nullptr);
 
   /// Begins or continues the run. With a crew it begins with what ranks hold, and returns before
-  /// the end (paused()) where the crew is to grow.
-  TrainReport run(const Held& held = {});
+  /// the end (paused()) where the crew is to grow. Empties `held` when this rank has the state.
+  TrainReport run(Held& held);
+  TrainReport run() {
+    Held nothing;
+    return run(nothing);
+  }
   bool paused() const { return paused_; }
-  /// Whether this rank has the state of the run: if so, hold() copies it, also after an error.
+  /// Whether this rank has a part of the state of the run: if so, hold() returns it, also after an
+  /// error.
   bool begun() const { return begun_; }
-  Held hold() { return training::hold(running()); }
+  Held hold(bool after_error);
 
  private:
   bool begin(const Held& held);
+  bool goOn(const Held& held);
+  bool returnTo(const Rebuilt& lost);
   void awaitRanks();
+  void renewCopies(const Position& before, TrainTimes& times);
   void runStep(const Stopwatch& since, int done_before);
   void meet(TrainProgress& now, double seconds);
   void endEpoch(TrainProgress& now, double seconds);
@@ -60,6 +70,11 @@ class Trainer {
   Observer observer_;
   Crew* const crew_; ///< null: the run is not elastic
   bool begun_ = false, paused_ = false;
+  bool sharded_ = false;
+  std::optional<Copies> copies_; ///< of shards, with redundancy 1
+  std::int32_t changes_ = 0;     ///< of the ranks so far
+  std::int64_t saved_ = -1;      ///< step of the last checkpoint; -1: there is none
+  std::string recovery_;         ///< TrainProgress::recovery of the next step
   TrainReport report_;
   Position at_;
   std::vector<TrainTimes> times_;

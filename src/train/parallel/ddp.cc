@@ -70,7 +70,7 @@ class Ddp : public Strategy {
   double evaluate() override { return model_.evaluate(); }
   Snapshot snapshot() override;
   void adopt(const Position& at) override;
-  std::vector<TensorMemory> held() override { return model_.tensors(*optimizer_); }
+  std::vector<StatePart> held() override { return model_.parts(*optimizer_); }
   double bytesPerStep() const override;
   void tell(TrainReport& report) override;
 

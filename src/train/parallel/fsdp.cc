@@ -52,6 +52,7 @@ const StrategyKind fsdp{
     .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
     .show = [](const TrainOptions& options, const Dataset& samples,
                int ranks) { return showSharded(options, samples, ranks, sharding(options)); },
+    .sharded = true,
 };
 
 } // namespace rondo::training::parallel

@@ -43,7 +43,7 @@ class Local : public Strategy {
   double evaluate() override;
   Snapshot snapshot() override;
   void adopt(const Position& at) override;
-  std::vector<TensorMemory> held() override;
+  std::vector<StatePart> held() override;
   bool differs() const override { return true; }
   double bytesPerStep() const override;
 
@@ -224,11 +224,11 @@ void Local::adopt(const Position& at) {
   replica_.network().weightsChanged();
 }
 
-std::vector<TensorMemory> Local::held() {
-  std::vector<TensorMemory> all = model_.tensors(*optimizer_);
+std::vector<StatePart> Local::held() {
+  std::vector<StatePart> all = model_.parts(*optimizer_);
   if (slow_.empty()) return all;
-  all.push_back({{"local.slow", {slow_.size()}}, slow_.data()});
-  all.push_back({{"local.before", {before_.size()}}, before_.data()});
+  all.push_back({"local.slow", 0, slow_});
+  all.push_back({"local.before", 0, before_});
   return all;
 }
 

@@ -60,6 +60,14 @@ struct Snapshot {
   int updates = 1; ///< optimizer steps in one step of the run
 };
 
+/// A part of a tensor of the state, in the memory of one rank: the elements from `first` on of the
+/// tensor that snapshots call `name`.
+struct StatePart {
+  std::string name;
+  std::size_t first = 0;
+  std::span<float> values;
+};
+
 /// One rank's part of a strategy. One thread per rank calls it (a strategy may have threads of its
 /// own).
 ///
@@ -99,12 +107,13 @@ class Strategy {
   /// 0: every rank takes its part of the values and continues at this position.
   virtual void adopt(const Position& at) = 0;
 
-  /// Not collective, and allowed after a failure. Returns what this rank holds of the state, if
-  /// each rank holds all of it: the same tensors on all ranks, in the same order. A run that goes
-  /// on with other ranks gives them these values and then calls snapshot() and adopt(). Strategies
-  /// that take option "elastic" have it.
-  virtual std::vector<TensorMemory> held() { return {}; }
-  /// Whether these values differ between ranks, so that their mean is the state.
+  /// Not collective. Returns what this rank holds of the state: all of it, which is allowed after a
+  /// failure too, or its shard (StrategyKind::sharded), at a synchronization point only. The parts
+  /// of all ranks together are the state. A run that goes on with other ranks writes them into the
+  /// tensors of a snapshot() and calls adopt(). Strategies that take option "elastic" have it.
+  virtual std::vector<StatePart> held() { return {}; }
+  /// Whether each rank holds all of the state, with values of its own, so that their mean is the
+  /// state: it is written into the parts of every rank before the snapshot.
   virtual bool differs() const { return false; }
 
   /// Bytes that all ranks together send in one step, by the formula at the head of the strategy's
@@ -134,6 +143,8 @@ struct StrategyKind {
   /// Returns, as text, what each rank computes, sends and receives in one step, in order. Null if
   /// the strategy has no such plan.
   std::string (*show)(const TrainOptions& options, const Dataset& samples, int ranks) = nullptr;
+  bool sharded = false; ///< a rank holds its shard of the state only (Strategy::held())
+  int redundancy = 0;   ///< default of TrainOptions::elastic.redundancy, if sharded
 };
 
 std::span<const StrategyKind* const> strategies();

@@ -54,6 +54,14 @@ std::vector<TensorMemory> WholeModel::tensors(Optimizer& optimizer) {
   return all;
 }
 
+std::vector<StatePart> WholeModel::parts(Optimizer& optimizer) {
+  std::vector<StatePart> all;
+  for (const TensorMemory& one : tensors(optimizer))
+    all.push_back(
+        {one.label.name, 0, {static_cast<float*>(one.data), one.label.bytes() / sizeof(float)}});
+  return all;
+}
+
 void WholeModel::broadcast(const std::vector<TensorMemory>& tensors) {
   for (const TensorMemory& one : tensors)
     comm_.broadcast(one.data, one.data, one.label.bytes() / sizeof(float), DataType::float32, 0);

@@ -29,6 +29,8 @@ class WholeModel {
 
   /// The values and the optimizer state, without copying.
   std::vector<TensorMemory> tensors(Optimizer& optimizer);
+  /// The same for Strategy::held().
+  std::vector<StatePart> parts(Optimizer& optimizer);
   /// Collective. Gives all ranks the values of these tensors on rank 0.
   void broadcast(const std::vector<TensorMemory>& tensors);
 

@@ -42,6 +42,8 @@ const StrategyKind zero2{
     .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
     .show = [](const TrainOptions& options, const Dataset& samples,
                int ranks) { return showSharded(options, samples, ranks, sharding(options)); },
+    .sharded = true,
+    .redundancy = 1,
 };
 
 } // namespace rondo::training::parallel

@@ -1,9 +1,10 @@
 // A rank of an elastic training run on synthetic samples.
 //
 // Arguments: the file of the door, the number of the process (-1: its first rank), "new" or "join",
-// the strategy, the model, the epochs, MIN:MAX, and a checkpoint or "". Prints "ready NUMBER PID"
-// after 5 steps; "step NUMBER TOTAL RANKS" after each step; "trained NUMBER ACCURACY STEPS RANKS"
-// at the end, or "refused NUMBER CODE CULPRIT TEXT".
+// the strategy, the model, the epochs, MIN:MAX, a checkpoint or "", the steps between checkpoints,
+// and the redundancy. Prints "ready NUMBER PID" after 5 steps; "step NUMBER TOTAL RANKS" after each
+// step, and "logged NUMBER TEXT" before it, if the state is not the rank's own; "trained NUMBER
+// ACCURACY STEPS RANKS" at the end, or "refused NUMBER CODE CULPRIT TEXT".
 #include <unistd.h>
 
 #include <cstdio>
@@ -31,10 +32,13 @@ int main(int, char** argv) {
   options.elastic.ranks = argv[7];
   options.elastic.wait = 3;
   options.files.checkpoint = argv[8];
+  options.files.checkpoint_every = std::atoi(argv[9]);
+  options.elastic.redundancy = std::atoi(argv[10]);
   options.data = "synthetic:train=6000,test=1000";
   options.batch = 120;
   options.stragglers.pace_ms = 8;
   if (options.strategy == "local") options.averaging.period = 4;
+  if (options.strategy == "ps") options.servers.count = 4;
   try {
     const Options from = Options::fromEnvironment();
     Communicator comm = options.elastic.joined
@@ -44,6 +48,7 @@ int main(int, char** argv) {
     int steps = 0;
     const TrainReport report = train(comm, options, [&](const TrainProgress& now) {
       if (++steps == 5) say("ready " + number + " " + std::to_string(::getpid()) + "\n");
+      if (!now.recovery.empty()) say("logged " + number + " " + now.recovery + "\n");
       say("step " + number + " " + std::to_string(now.total_step) + " " +
           std::to_string(now.ranks) + "\n");
     });

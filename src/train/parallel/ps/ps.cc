@@ -30,6 +30,9 @@
 // when it arrives. Between synchronization points the workers of ASP share the steps, each taking
 // another one when it is ready; with a bound all do the same number.
 //
+// In an elastic run (BSP only) there is a synchronization point after each step, whose Allgather
+// replaces the answers to the workers: (N-1) M bytes in place of (W-1) M.
+//
 // Li et al., Scaling Distributed Machine Learning with the Parameter Server, 2014; Ho et al., More
 // Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, 2013.
 #include <algorithm>
@@ -58,8 +61,19 @@ namespace rondo::training {
 namespace servers {
 namespace {
 
-int firstWorker(const TrainOptions& options) {
-  return options.servers.dedicated ? options.servers.count : 0;
+/// The most servers of so many ranks.
+int mostServers(const TrainOptions& options, int ranks) {
+  return ranks - (options.servers.dedicated ? 1 : 0);
+}
+
+/// An elastic run may come to fewer ranks than it is to have servers.
+int serversOf(const TrainOptions& options, int ranks) {
+  const int count = options.servers.count;
+  return options.elastic.ranks.empty() ? count : std::min(count, mostServers(options, ranks));
+}
+
+int firstWorker(const TrainOptions& options, int ranks) {
+  return options.servers.dedicated ? serversOf(options, ranks) : 0;
 }
 
 class Ps : public Strategy {
@@ -72,6 +86,7 @@ class Ps : public Strategy {
   double evaluate() override { return model_.evaluate(); }
   Snapshot snapshot() override;
   void adopt(const Position& at) override;
+  std::vector<StatePart> held() override { return state_.held(); }
   double bytesPerStep() const override;
   void tell(TrainReport& report) override;
 
@@ -121,8 +136,8 @@ class Ps : public Strategy {
 };
 
 Keys keysOf(const Setup& setup, Replica& replica) {
-  return layOut(replica.values(), replica.weights(), replica.state(), setup.options.servers.count,
-                kPieceKeys);
+  return layOut(replica.values(), replica.weights(), replica.state(),
+                serversOf(setup.options, setup.comm.size()), kPieceKeys);
 }
 
 Ps::Ps(const Setup& setup)
@@ -133,7 +148,7 @@ Ps::Ps(const Setup& setup)
       epoch_steps_(epochSteps(options_, setup.data)),
       model_(setup),
       replica_(model_.replica()),
-      links_(link(comm_, firstWorker(options_))),
+      links_(link(comm_, firstWorker(options_, comm_.size()))),
       keys_(keysOf(setup, replica_)),
       up_(makeCodec(options_.gradients.hook)),
       down_(makeCodec(options_.gradients.hook)),
@@ -145,7 +160,7 @@ Ps::Ps(const Setup& setup)
                         .parts = workers * options_.accumulate,
                         .scale = 1.0F / static_cast<float>(options_.batch),
                         .sparse = !kept_.empty()};
-  if (comm_.rank() < options_.servers.count) {
+  if (comm_.rank() < serversOf(options_, comm_.size())) {
     for (const Piece& piece : keys_.pieces[static_cast<std::size_t>(comm_.rank())])
       pieces_.emplace_back(piece, replica_.values(), replica_.weights(), options_.optimizer.name,
                            optimizerSettings(options_), how);
@@ -155,7 +170,7 @@ Ps::Ps(const Setup& setup)
                                .batch = options_.batch,
                                .codec = down_.get()});
   }
-  if (const int number = comm_.rank() - firstWorker(options_); number >= 0)
+  if (const int number = comm_.rank() - firstWorker(options_, comm_.size()); number >= 0)
     worker_.emplace(setup, replica_, links_, keys_, number, up_.get(), kept_);
 }
 
@@ -173,7 +188,8 @@ StepResult Ps::run(const Position& done, std::int64_t meeting, Timeline* timelin
   StepResult result;
   const Stopwatch whole;
   StepClock clock(result.times, timeline);
-  if (!open_) open(done, meeting);
+  // In an elastic run ranks can leave and join after each step.
+  if (!open_) open(done, options_.elastic.ranks.empty() ? meeting : done.total + 1);
   const bool over = worker_ ? work(result, clock) : serve(result);
   result.met = over;
   if (over) meet(result);
@@ -357,14 +373,18 @@ void check(const TrainOptions& options, int ranks) {
   };
   const Staleness staleness(options.servers.consistency); // throws for an unknown consistency
   makeCodec(options.gradients.hook); // throws for an unknown hook, or one that needs collectives
-  const int most = ranks - (options.servers.dedicated ? 1 : 0);
-  if (options.servers.count < 1 || options.servers.count > most)
+  const int most = mostServers(options, ranks);
+  const int count = serversOf(options, ranks);
+  if (count < 1 || count > most)
     refuse("servers is " + std::to_string(options.servers.count) + ", must be 1 to " +
            std::to_string(most) + " of " + std::to_string(ranks) + " ranks" +
            (options.servers.dedicated ? ", because one rank must be a worker" : ""));
+  if (!options.elastic.ranks.empty() && !staleness.bulk())
+    refuse("elastic runs of strategy ps take consistency bsp only: with " +
+           options.servers.consistency + " no step ends on all ranks");
   if (options.optimizer.name == "lars")
     refuse("strategy ps takes no optimizer lars, which needs whole weights: servers hold pieces");
-  requireParts(options, std::int64_t{ranks - firstWorker(options)} * options.accumulate,
+  requireParts(options, std::int64_t{ranks - firstWorker(options, ranks)} * options.accumulate,
                "workers x accumulate");
 }
 
@@ -383,6 +403,8 @@ const StrategyKind ps{
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<servers::Ps>(setup);
     },
+    .sharded = true,
+    .redundancy = 1,
 };
 
 } // namespace parallel

@@ -71,6 +71,37 @@ void ServerState::scatter() {
   });
 }
 
+std::vector<StatePart> ServerState::held() {
+  std::vector<StatePart> all;
+  const float* const keys = replica_.values().data();
+  const auto keyOf = [keys](const Weight& weight) {
+    return static_cast<std::size_t>(weight.value - keys);
+  };
+  for (PieceServer& piece : pieces_) {
+    const std::size_t begin = piece.piece().begin;
+    const auto add = [&](const std::string& name, std::span<Weight* const> weights) {
+      for (const Weight* weight : weights) {
+        const std::size_t first = std::max(keyOf(*weight), begin);
+        const std::size_t end =
+            std::min(keyOf(*weight) + weight->size(), begin + piece.piece().count);
+        if (first >= end) continue;
+        all.push_back({name + weight->name, first - keyOf(*weight),
+                       piece.values().subspan(first - begin, end - first)});
+      }
+    };
+    add("weight.", replica_.weights());
+    add("state.", replica_.state());
+    std::vector<StateArray> arrays = piece.state();
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      const std::size_t slice = i % piece.slices().size();
+      const Weight& whole = *replica_.weights()[piece.piece().weights[slice]];
+      all.push_back({"optimizer." + arrays[i].name, piece.slices()[slice].number - keyOf(whole),
+                     arrays[i].values});
+    }
+  }
+  return all;
+}
+
 std::vector<TensorMemory> ServerState::tensors() {
   std::vector<TensorMemory> all;
   for (const Weight* weight : replica_.weights())

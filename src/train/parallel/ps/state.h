@@ -12,6 +12,7 @@
 #include "train/loop/replica.h"
 #include "train/parallel/ps/keys.h"
 #include "train/parallel/ps/piece_server.h"
+#include "train/parallel/strategy.h"
 
 namespace rondo::training::servers {
 
@@ -30,6 +31,9 @@ class ServerState {
   void gather();
   /// Collective. Copies to every server its range of rank 0's arrays.
   void scatter();
+  /// Not collective. This rank's range of the servers' values and of the optimizer state; valid at
+  /// a synchronization point.
+  std::vector<StatePart> held();
   /// On rank 0 the values of the replica and the gathered optimizer state, by weight; on other
   /// ranks the values only.
   std::vector<TensorMemory> tensors();

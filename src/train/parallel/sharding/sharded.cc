@@ -29,6 +29,7 @@ class Sharded : public Strategy {
   void adopt(const Position& at) override {
     replica_.scatter(static_cast<std::uint64_t>(at.total));
   }
+  std::vector<StatePart> held() override { return replica_.held(); }
   double bytesPerStep() const override;
   void tell(TrainReport& report) override;
 

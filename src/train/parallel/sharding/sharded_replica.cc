@@ -143,6 +143,16 @@ std::vector<TensorMemory> ShardedReplica::gather() {
   return weights;
 }
 
+std::vector<StatePart> ShardedReplica::held() {
+  std::vector<StatePart> all;
+  const auto rank = static_cast<std::size_t>(shards_.rank());
+  for (ShardedArray& array : model_->arrays())
+    all.push_back({array.name, array.offsets[rank], array.own});
+  for (const Weight* weight : network_->state())
+    all.push_back({"state." + weight->name, 0, {weight->value, weight->size()}});
+  return all;
+}
+
 void ShardedReplica::scatter(std::uint64_t steps) {
   std::size_t next = 0;
   for (ShardedArray& array : model_->arrays()) {

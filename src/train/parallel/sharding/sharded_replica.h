@@ -42,6 +42,8 @@ class ShardedReplica {
   /// On rank 0 the whole arrays, gathered into memory that forget() frees; on other ranks empty.
   std::vector<TensorMemory> gather();
   void scatter(std::uint64_t steps);
+  /// Not collective. This rank's pieces, and the running statistics, which all ranks hold.
+  std::vector<StatePart> held();
   void forget() { whole_.clear(); }
 
  private:
