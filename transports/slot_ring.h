@@ -30,11 +30,12 @@ namespace rondo::transport {
 /// is its position plus one. The flag of a second half is cleared when the first half is written,
 /// because a body may have been there; no other flag is ever cleared.
 ///
-/// Larger bodies go to `depth` slots: one after the other into the same slot while they fit its
-/// part of the channel's share of kReuseBytes, then to the next slot. A body larger than that part
-/// has a slot of its own. As long as the consumer keeps up, all of the share is used in turn, and
-/// no more, so that it stays in the caches. There are kLinesPerSlot times as many lines as slots,
-/// so that ranks which only send can run ahead of the others.
+/// Larger bodies go to one of `depth` slots. Small ones are packed: each is placed behind the
+/// previous one, until the slot's part (a quarter of the channel's share of kReuseBytes, and at
+/// most kBodiesTogether bodies) is full. A slot is used again only when all its bodies have been
+/// consumed. As long as the consumer keeps up, all of the share is used in turn, and no more, so
+/// that it stays in the caches. There are kLinesPerSlot times as many lines as slots, so that ranks
+/// which only send can run ahead of the others.
 ///
 /// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
@@ -311,6 +312,9 @@ class SlotRing {
   static constexpr std::uint32_t kOneOfConsumer = 1u << 8, kOneOfProducer = 1u << 16,
                                  kOneFinished = 1u << 24, kPartFailed = 1u << 31;
   static constexpr std::size_t kMostParts = 64;
+  // So bodies that both ends copy never share a slot, and no more than depth_ of them are in
+  // flight.
+  static_assert(kShareBytes >= kReuseBytes / kSlotsAtFirst);
 
   /// In the flag of a second half: this half stays empty.
   static constexpr std::uint64_t kSkipped = std::uint64_t{1} << 63;
@@ -359,9 +363,9 @@ class SlotRing {
         freed_line_ = after(freed_line_);
       }
   }
-  /// Memory that bodies of this size use in turn.
+  /// How much slot memory bodies of this size use in turn while the consumer keeps up.
   std::size_t inTurn(std::size_t bytes) const {
-    return bytes > kFewBytes ? reuse_bytes_ : reuse_bytes_ / 4 * 3;
+    return bytes > kSmallBodyBytes ? reuse_bytes_ : reuse_bytes_ / 4 * 3;
   }
   /// The part of each slot that bodies of this size share.
   std::size_t partOfSlot(std::size_t bytes) const {

@@ -21,7 +21,7 @@ constexpr std::uint32_t kPatientLooks = 500;
 
 void OpenLoans::lend(End& end, const transport::MessageHeader& header, const std::byte* data) {
   const std::uint64_t number = end.ring->lend(header, *end.offer);
-  // Without the returned ones the list stays short: a channel has at most `depth` open loans.
+  // Returned loans are erased, so that reclaim() looks at few.
   if (open_.size() >= kManyLoans) std::erase_if(open_, [](const Loan& l) { return l.returned(); });
   open_.push_back({&end, number, data, header.bytes});
 }
