@@ -44,6 +44,42 @@ def survivor(rank, size, later):
     return time.monotonic() - began, leave()
 
 
+def shrinks(rank, size, abort):
+    """The living ranks go on without rank 1, also with messages, and in a group of their own."""
+    from torch.distributed.distributed_c10d import SHRINK_ABORT, SHRINK_DEFAULT, shrink_group
+    store = dist.distributed_c10d._get_default_store()
+    dist.barrier()
+    pending = dist.all_reduce(torch.ones(3), async_op=True) if abort and rank == 0 else None
+    store.set(f"ready {rank}", "")
+    store.wait([f"ready {other}" for other in range(size)])
+    if rank == 1:
+        die()
+    if not abort:
+        with raises(Broken, "rank 1"):
+            dist.all_reduce(torch.ones(3))
+    shrink_group([1], shrink_flags=SHRINK_ABORT if abort else SHRINK_DEFAULT)
+    if pending:
+        with raises(Broken):
+            pending.wait()
+    new_rank = rank - (rank > 1)
+    assert (dist.get_world_size(), dist.get_backend()) == (size - 1, "rondo")
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    assert (backend.rank(), backend.size()) == (new_rank, size - 1)
+    data = torch.full((1000,), float(new_rank))
+    dist.all_reduce(data)
+    assert (data == sum(range(size - 1))).all()
+    gathered = [torch.zeros(1) for _ in range(size - 1)]
+    dist.all_gather(gathered, torch.full((1,), float(rank)))
+    assert [int(one) for one in gathered] == [one for one in range(size) if one != 1]
+    # In the default group, torch's functions for messages take the new numbers of ranks.
+    got, after, before = torch.zeros(1), (new_rank + 1) % (size - 1), (new_rank - 1) % (size - 1)
+    request = dist.isend(torch.full((1,), float(new_rank)), after, tag=3)
+    dist.recv(got, before, tag=3)
+    request.wait()
+    assert got == before
+    return new_rank
+
+
 def future_fails(rank, size):
     if rank == 1:
         time.sleep(0.3)
@@ -190,6 +226,13 @@ def alone(path, pipe):
         pipe.send("ok")
     except BaseException as error:
         pipe.send(str(error))
+
+
+def test_shrink_group():
+    if not hasattr(dist, "shrink_group"):
+        return  # older than torch 2.10
+    for abort in (False, True):
+        assert ranks(4, shrinks, abort, dying=(1,)) == [0, None, 1, 2]
 
 
 def test_death_is_heard_everywhere():

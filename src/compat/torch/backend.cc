@@ -3,6 +3,7 @@
 
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -19,6 +20,17 @@ std::chrono::milliseconds within(std::chrono::milliseconds timeout) {
   return std::clamp(timeout, rondo::Options::kShortestTimeout, rondo::Options::kLongestTimeout);
 }
 
+/// This process's rank of a group in host memory. Collective.
+std::shared_ptr<Member> memberOf(Communicator communicator, const Teller& teller,
+                                 std::chrono::milliseconds timeout) {
+  auto member = std::make_shared<Member>(std::move(communicator), teller);
+  if (teller.size == 1) return member;
+  auto tagged = member->communicator.split(0, teller.rank);
+  member->messenger.emplace(member->communicator, std::move(*tagged));
+  member->messenger->setTimeout(timeout);
+  return member;
+}
+
 /// Creates this process's rank for tensors on a device (-1: host memory). Collective.
 std::shared_ptr<Member> join(c10d::Store& store, int rank, int size,
                              const Backend::Options& options, int device) {
@@ -28,13 +40,9 @@ std::shared_ptr<Member> join(c10d::Store& store, int rank, int size,
   const auto& ranks = options.global_ranks_in_group;
   Teller teller{rank, size, std::vector<int>(ranks.begin(), ranks.end())};
   try {
-    auto member = std::make_shared<Member>(meet(store, rank, size, own), teller);
-    if (device < 0 && size > 1) {
-      auto tagged = member->communicator.split(0, rank);
-      member->messenger.emplace(member->communicator, std::move(*tagged));
-      member->messenger->setTimeout(own.timeout);
-    }
-    return member;
+    Communicator met = meet(store, rank, size, own);
+    if (device < 0) return memberOf(std::move(met), teller, own.timeout);
+    return std::make_shared<Member>(std::move(met), teller);
   } catch (const Error& error) {
     teller.raise("init", error);
   }
@@ -58,6 +66,15 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
       options_(std::move(options)),
       store_(store),
       member_(join(*store, rank, size, *options_, -1)) {
+  init();
+}
+
+Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, c10::intrusive_ptr<Options> options,
+                 std::shared_ptr<Member> member)
+    : c10d::Backend(member->teller.rank, member->teller.size),
+      options_(std::move(options)),
+      store_(store),
+      member_(std::move(member)) {
   init();
 }
 
@@ -87,6 +104,35 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(
     const c10::intrusive_ptr<c10d::Store>& store,
     const c10::intrusive_ptr<c10d::Backend::Options>& opts, const int& rank, const int& size) {
   return c10::make_intrusive<Backend>(store, rank, size, inherit(opts));
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::shrink(
+    const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
+    const c10::intrusive_ptr<c10d::Backend::Options>& opts_override) {
+  constexpr int kAbort = 1; // torch.distributed's SHRINK_ABORT
+  const std::shared_ptr<Member> member = memberOn(at::kCPU, "shrink_group");
+  if (shrink_flags & kAbort) abort();
+  const std::vector<int> excluded(ranks_to_exclude.begin(), ranks_to_exclude.end());
+  auto options = inherit(opts_override ? opts_override : getBackendOptions());
+  // For later communicators on devices: ranks of the old group may still use the old keys.
+  std::string prefix = "shrunk without";
+  for (const int one : excluded) prefix += " " + std::to_string(one);
+  Teller teller{0, 0, {}};
+  for (int rank = 0; rank < getSize(); ++rank) {
+    if (std::find(excluded.begin(), excluded.end(), rank) != excluded.end()) continue;
+    if (rank == getRank()) teller.rank = teller.size;
+    ++teller.size;
+    const std::vector<int>& global = member->teller.global_ranks;
+    teller.global_ranks.push_back(global.empty() ? rank : global[static_cast<std::size_t>(rank)]);
+  }
+  options->global_ranks_in_group.assign(teller.global_ranks.begin(), teller.global_ranks.end());
+  try {
+    auto made = memberOf(member->communicator.shrink(excluded), teller, within(options->timeout));
+    return c10::make_intrusive<Backend>(c10::make_intrusive<c10d::PrefixStore>(prefix, store_),
+                                        std::move(options), std::move(made));
+  } catch (const Error& error) {
+    member->raise("shrink_group", error);
+  }
 }
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {

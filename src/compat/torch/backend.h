@@ -37,6 +37,9 @@ class Backend : public c10d::Backend {
   /// DistBackendError that lists the missing ranks.
   Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
           c10::intrusive_ptr<Options> options);
+  /// A group of a communicator that exists already. `member`: in host memory.
+  Backend(const c10::intrusive_ptr<c10d::Store>& store, c10::intrusive_ptr<Options> options,
+          std::shared_ptr<Member> member);
   ~Backend() override;
 
   const std::string getBackendName() const override { return "rondo"; }
@@ -56,6 +59,15 @@ class Backend : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
                                           const c10::intrusive_ptr<c10d::Backend::Options>& opts,
                                           const int& rank, const int& size) override;
+
+  // These two override functions of torch 2.15. Older versions of torch do not have them.
+  bool supportsShrinking() const { return true; } // NOLINT(modernize-use-override)
+  /// Communicator::shrink(). Collective over the ranks that are not excluded; the others may be
+  /// dead. It works after the group has failed. With the flag SHRINK_ABORT (1) it first aborts the
+  /// group, which ends the calls in flight.
+  c10::intrusive_ptr<c10d::Backend> shrink( // NOLINT(modernize-use-override)
+      const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
+      const c10::intrusive_ptr<c10d::Backend::Options>& opts_override);
 
   /// Tensors of allocateTensor(), such as DDP's buckets, are in memory that the other ranks of this
   /// node read in place.
