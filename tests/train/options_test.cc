@@ -73,7 +73,9 @@ std::string line(const TrainOption& option, const std::string& value,
     const TrainOption& other = row(option.needs);
     const bool limited = other.typed != TrainRange();
     needed = firstFlag(other) + " " +
-             (limited ? std::to_string(static_cast<int>(other.typed.most)) : file);
+             (limited                   ? std::to_string(static_cast<int>(other.typed.most))
+              : other.name == "elastic" ? "1:4"
+                                        : file);
   }
   return needed + " " + firstFlag(option) + " " + value;
 }
@@ -224,6 +226,7 @@ TEST_CASE("ranks that differ in a row are told its name") {
     const bool one_fold = option.name == "fold";
     if (one_fold || option.name == "folds") usual.folds = {.count = 3, .number = 2};
     else if (!option.needs.empty()) usual.files.checkpoint = folder.file("checkpoint");
+    if (option.needs == "elastic") usual.elastic.ranks = "1:4"; // may need a checkpoint too
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
       TrainConfig config;
       config.options = usual;
