@@ -188,8 +188,8 @@ void leave(Communicator& comm) {
 }
 
 /// Splits the ranks of `comm` off another communicator; `comm` is MPI_COMM_NULL on ranks that are
-/// not in it. Returns nothing on failure. In a job with ULFM other ranks then get nothing either, or
-/// a part that fails in the next call. Collective over the other communicator.
+/// not in it. Returns nothing on failure. In a job with ULFM other ranks then get nothing either,
+/// or a part that fails in the next call. Collective over the other communicator.
 std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
   std::optional<Communicator> part;
   try {
