@@ -38,8 +38,8 @@ struct TrainProgress {
   double learning_rate = 0;    ///< of this step
   TrainTimes times = {};
   int ranks = 0; ///< that made this step
-  /// In the first step after ranks of an elastic run were lost: from where the others have the
-  /// state, where it is not their own; else "".
+  /// In the first step after a rank was lost with its shard: where that came from (a copy, a
+  /// checkpoint, the beginning). Empty otherwise.
   std::string recovery = {};
 };
 
@@ -127,18 +127,19 @@ struct TrainReport {
 /// consistency and the number of workers. All other options may change.
 ///
 /// Elastic runs (TrainOptions::elastic). If a rank dies, the others shrink, divide the samples of
-/// each further step among themselves, and go on from the furthest of them (local: from the mean of
-/// their models; with shards: from theirs and the copy of the lost one), so that at most the step
-/// in flight is made again. If a shard is lost, because it has no copy or two neighbours died, all
-/// return to the last checkpoint that this run has written or begun with, or to the beginning if
-/// `checkpoint` is set and there is none yet; TrainProgress::recovery says so. Without `checkpoint`
-/// the run then ends with Error(peer_dead). Residuals of hooks begin anew. New ranks join at the
-/// end of a step and get their part of parameters and optimizer state, and the position. `comm` is
-/// replaced by the communicator of the present ranks; the rank number may become lower, and the
-/// lowest rank writes the files. Times in the report are those since the last change of ranks, and
-/// the page shows only steps that the present lowest rank has recorded. A rank with an error of its
-/// own leaves, like one that dies. With fewer than MIN ranks, nobody joining in time, the run ends
-/// with Error(peer_dead), which names the checkpoint that it has written, if there is to be one.
+/// each further step among themselves, and go on. ddp: from the state of the rank with the most
+/// steps; local: from the mean of the models; sharded strategies: from the survivors' shards and
+/// the in-memory copy of the lost shard. So at most the step in flight is made again. If a shard is
+/// lost, because it has no copy or two neighbours died, all return to the last checkpoint that this
+/// run wrote, or the one it was resumed from, or to the beginning if `checkpoint` is set and there
+/// is none yet; TrainProgress::recovery says so. Without `checkpoint` the run then ends with
+/// Error(peer_dead). Residuals of hooks begin anew. New ranks join at the end of a step and get
+/// their part of parameters and optimizer state, and the position. `comm` is replaced by the
+/// communicator of the present ranks; the rank number may become lower, and the lowest rank writes
+/// the files. Times in the report are those since the last change of ranks, and the page shows only
+/// steps that the present lowest rank has recorded. A rank with an error of its own leaves, like
+/// one that dies. With fewer than MIN ranks, nobody joining in time, the run ends with
+/// Error(peer_dead), which names the checkpoint that it has written, if there is to be one.
 ///
 /// Threads: layers of a rank run on one thread, or on OMP_NUM_THREADS threads.
 ///

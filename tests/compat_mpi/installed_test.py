@@ -35,8 +35,11 @@ WANTED = [(r"Open MPI v4\.1", False, "Open MPI 4.1"), (r"Open MPI v5\.0", False,
           (r"Intel\(R\) MPI", False, "Intel MPI"),
           (r"Intel\(R\) MPI", True, "Intel MPI, standard ABI")]
 ULFM_RANKS = 4
-ULFM = [["revoke"], ["kill", "3", "blocking"], ["kill", "0", "blocking"],
-        ["kill", "2", "immediate"]]
+# (arguments of ulfm.c without Rondo, with Rondo, FAULT for ulfm_fault.c)
+ULFM = [(arguments, arguments, "") for arguments in
+        (["revoke"], ["kill", "3", "blocking"], ["kill", "0", "blocking"],
+         ["kill", "2", "immediate"])]
+ULFM += [(["dup"], ["dup"], "dup"), (["unknown", "failed"], ["unknown", "other"], "unknown")]
 
 failures = []
 
@@ -57,9 +60,10 @@ class Build:
         self.folder, self.launcher, self.compiler = folder, launcher, compiler
         self.standard, self.program, self.flags = standard, program, flags
 
-    def compile(self, source):
-        """Makes it from this source."""
-        command = [self.compiler, HERE / source, "-o", self.program, *self.flags]
+    def compile(self, source, library=None):
+        """Makes it, or the library, from this source."""
+        command = [self.compiler, HERE / source, "-o", library or self.program, *self.flags,
+                   *(["-shared", "-fPIC", "-ldl"] if library else [])]
         done = subprocess.run(command, env=self.environment(), stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
         return done.returncode == 0, done.stdout
@@ -138,23 +142,24 @@ def check_ulfm(build, version, library):
     if not built or "does not have it" in build.run(1, [])[1]:
         print("  it has no ULFM", *([] if built else output.splitlines()[-5:]), sep="\n    ")
         return False
+    faults = build.program.with_name("ulfm_fault.so")
+    built, output = build.compile("ulfm_fault.c", faults)
+    if not built:
+        fail("ulfm_fault.c cannot be built", output)
     tested = False
-    for arguments in ULFM:
+    for alone, arguments, fault in ULFM:
         what = f"ulfm {' '.join(arguments)}"
-        tolerant = []
-        if version.startswith("Open MPI"):
-            tolerant = ["--with-ft", "ulfm"]
-        elif arguments[0] == "kill":
-            tolerant = ["-disable-auto-cleanup"]
-        status, output = build.run(ULFM_RANKS, [], arguments, tolerant)
+        tolerant = tolerant_options(version, arguments)
+        more = [f"FAULT={fault}"]
+        status, output = build.run(ULFM_RANKS, [f"LD_PRELOAD={faults}", *more], alone, tolerant)
         if status is None or "ulfm: ok" not in output:
             print(f"  skipped: {what}: without Rondo it "
                   f"{'hung' if status is None else f'ended with {status}'}",
                   *output.splitlines()[-3:], sep="\n    ", flush=True)
             continue
         tested = True
-        status, output = build.run(ULFM_RANKS, [f"LD_PRELOAD={library}", "RONDO_MPI_STATS=1"],
-                                   arguments, tolerant)
+        more += [f"LD_PRELOAD={library}:{faults}", "RONDO_MPI_STATS=1"]
+        status, output = build.run(ULFM_RANKS, more, arguments, tolerant)
         taken, passed = statistics_of(output)
         living = 0 if arguments[0] == "revoke" else ULFM_RANKS - 1
         if status is None or "ulfm: ok" not in output or "FAILED" in output:
@@ -165,7 +170,27 @@ def check_ulfm(build, version, library):
             fail(f"{what}: not all living ranks came to MPI_Finalize", output)
         else:
             print(f"  ok: {what}", flush=True)
+    if tested:
+        check_fatal(build, version, library)
     return tested
+
+
+def tolerant_options(version, arguments):
+    """The launcher's, for a job that goes on after a death."""
+    if version.startswith("Open MPI"):
+        return ["--with-ft", "ulfm"]
+    return [] if arguments[0] == "revoke" else ["-disable-auto-cleanup"]
+
+
+def check_fatal(build, version, library):
+    """A fatal error says on stderr who died."""
+    arguments = ["fatal", "2"]
+    status, output = build.run(ULFM_RANKS, [f"LD_PRELOAD={library}"], arguments,
+                               tolerant_options(version, arguments))
+    if status in (None, 0) or not re.search("rondo_mpi: .*rank 2", output):
+        fail(f"ulfm fatal: ended with {status}, and does not say who died", output)
+    else:
+        print("  ok: ulfm fatal", flush=True)
 
 
 def check(build, options):

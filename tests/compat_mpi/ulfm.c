@@ -3,6 +3,10 @@
  *
  * usage: ulfm revoke                           rank 1 revokes; the others wait in a collective
  *        ulfm kill VICTIM blocking|immediate   a rank kills itself while the others reduce
+ *        ulfm fatal VICTIM                     the same; the error ends the job
+ *        ulfm unknown failed|other             rank 2 kills itself; the class of the error is
+ *                                              MPIX_ERR_PROC_FAILED or MPI_ERR_OTHER
+ *        ulfm dup                              with ulfm_fault.c and FAULT=dup
  *
  * The lowest living rank prints the MPI library's version and "ulfm: ok". */
 #include <mpi.h>
@@ -154,6 +158,39 @@ static void survive(int victim, int immediate) {
   go_on(comm, others, failed);
 }
 
+/* The last rank dies while a communicator is made. Only rank 0 gets an error. */
+static void divide(void) {
+  MPI_Comm comm = duplicate(), second = MPI_COMM_NULL;
+  const int result = class_of(MPI_Comm_dup(comm, &second));
+  check(result == (rank == 0 ? MPIX_ERR_PROC_FAILED : MPI_SUCCESS), "the class of dup", result);
+  check(handled == (rank == 0), "errors handled in dup", handled);
+  go_on(comm, (1 << (size - 1)) - 1, rank == 0);
+}
+
+static int reduce_until_death(MPI_Comm comm, int victim) {
+  int result = MPI_SUCCESS;
+  for (int i = 0; result == MPI_SUCCESS; ++i) {
+    if (rank == victim && i == 50) raise(SIGKILL);
+    result = reduce(comm, 0, (1 << size) - 1);
+  }
+  return result;
+}
+
+static void end(int victim) {
+  MPI_Comm comm = duplicate();
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+  check(0, "the job goes on after a fatal error", reduce_until_death(comm, victim));
+}
+
+static void classify(int expected) {
+  MPI_Comm comm = duplicate();
+  const int result = reduce_until_death(comm, 2);
+  /* Another rank may have had the error and revoked before. */
+  check(result == expected || result == MPIX_ERR_REVOKED, "the class of the error", result);
+  check(MPIX_Comm_revoke(comm) == MPI_SUCCESS, "revoke", 0);
+  go_on(comm, ((1 << size) - 1) & ~(1 << 2), result == expected);
+}
+
 static void leave(int number) {
   (void)number;
   _exit(0);
@@ -168,7 +205,12 @@ int main(int argc, char** argv) {
   MPI_Get_library_version(version, &length);
   if (rank == 0) printf("library: %s\n", version), fflush(stdout);
   alarm(30);
-  if (argc > 3 && strcmp(argv[1], "kill") == 0) survive(atoi(argv[2]), argv[3][0] == 'i');
+  const char* word = argc > 1 ? argv[1] : "";
+  if (argc > 3 && strcmp(word, "kill") == 0) survive(atoi(argv[2]), argv[3][0] == 'i');
+  else if (argc > 2 && strcmp(word, "fatal") == 0) end(atoi(argv[2]));
+  else if (argc > 2 && strcmp(word, "unknown") == 0)
+    classify(argv[2][0] == 'f' ? MPIX_ERR_PROC_FAILED : MPI_ERR_OTHER);
+  else if (strcmp(word, "dup") == 0) divide();
   else wake();
   /* Open MPI 5.0's MPI_Finalize sometimes waits for the dead rank for ever. */
   signal(SIGALRM, leave);

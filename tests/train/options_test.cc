@@ -73,7 +73,9 @@ std::string line(const TrainOption& option, const std::string& value,
     const TrainOption& other = row(option.needs);
     const bool limited = other.typed != TrainRange();
     needed = firstFlag(other) + " " +
-             (limited ? std::to_string(static_cast<int>(other.typed.most)) : file);
+             (limited                   ? std::to_string(static_cast<int>(other.typed.most))
+              : other.name == "elastic" ? "1:4"
+                                        : file);
   }
   return needed + " " + firstFlag(option) + " " + value;
 }
@@ -189,8 +191,11 @@ TEST_CASE("the strategies of a row exist, and all others refuse the option by na
       }
       INFO(option.name << ": " << text);
       CHECK(contains(text, "strategy " + strategy.name + " takes no "));
-      CHECK(contains(text, std::string(option.name) + ", which is for: " + takers +
-                               std::string(option.otherwise)));
+      // If the strategy does not take the option that this one needs either, that one is named.
+      const bool neither = !option.needs.empty() && !row(option.needs).isFor(strategy.name);
+      const TrainOption& told = neither ? row(option.needs) : option;
+      CHECK(contains(text, std::string(told.name) + ", which is for: " +
+                               std::string(told.strategies) + std::string(told.otherwise)));
     }
   }
 }
@@ -224,6 +229,7 @@ TEST_CASE("ranks that differ in a row are told its name") {
     const bool one_fold = option.name == "fold";
     if (one_fold || option.name == "folds") usual.folds = {.count = 3, .number = 2};
     else if (!option.needs.empty()) usual.files.checkpoint = folder.file("checkpoint");
+    if (option.needs == "elastic") usual.elastic.ranks = "1:4"; // may need a checkpoint too
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
       TrainConfig config;
       config.options = usual;

@@ -2,7 +2,9 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "support/data_files.h"
 #include "support/grid.h"
@@ -12,6 +14,7 @@
 #include "train/loop/compute_threads.h"
 #include "train/loop/rebuild.h"
 #include "train/loop/settings.h"
+#include "train/loop/trainer.h"
 #include "train/parallel/strategy.h"
 
 namespace rondo::test {
@@ -31,6 +34,17 @@ std::string refusalOf(const TrainOptions& options, int ranks) {
 }
 
 } // namespace
+
+TEST_CASE("options of elastic runs are refused in other runs") {
+  for (const char* name : {"redundancy", "door", "elastic_wait"}) {
+    TrainOptions options;
+    options.strategy = "zero1";
+    if (name == std::string("redundancy")) options.elastic.redundancy = 0;
+    else if (name == std::string("door")) options.elastic.door = "run.door";
+    else options.elastic.wait = 3;
+    CHECK(refusalOf(options, 2) == std::string("train: ") + name + " needs elastic");
+  }
+}
 
 TEST_CASE("an elastic run that could not go on is refused before it begins") {
   TrainOptions options;
@@ -63,6 +77,11 @@ TEST_CASE("an elastic run that could not go on is refused before it begins") {
   CHECK(refusalOf(options, 4) == "");
   options.servers.consistency = "asp";
   CHECK(contains(refusalOf(options, 4), "elastic runs of strategy ps take consistency bsp only"));
+  options.servers.consistency = "bsp";
+  options.servers.dedicated = true;
+  CHECK(refusalOf(options, 4) == "");
+  options.elastic.ranks = "1:4";
+  CHECK(contains(refusalOf(options, 4), "dedicated servers need at least 2 ranks"));
 }
 
 #ifdef RONDO_HAVE_DNNL
@@ -184,6 +203,58 @@ TEST_CASE("without a copy the shard of a lost rank is lost, and so are those of 
   CHECK(shards == "the shard of rank 1 is lost");
   CHECK(afterLoss(options, 6, true, shards) == Rebuilt::State::lost);
   CHECK(shards == "the shard of rank 2 is lost");
+}
+
+// Proves: the model and the optimizer's state come from the file; only residuals begin anew.
+TEST_CASE("two ranks return to a checkpoint with residuals of three") {
+  TrainOptions options = optionsOf({"ps", "mlp", "adamw"});
+  options.gradients.hook = "topk:0.01";
+  TemporaryFolder folder;
+  auto ranks = makeRanks(3);
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            const ComputeThreads threads;
+            const Data data = load(options);
+            Part before(comm, options, data);
+            train(before, false);
+            const std::uint64_t hash = before.strategy->verify("");
+            save(comm, folder.file("before"), before.running());
+            auto left = comm.split(comm.rank() == 2 ? 1 : 0, comm.rank());
+            if (comm.rank() == 2) return {};
+            Part after(*left, options, data);
+            restore(*left, folder.file("before"), after.running(), true);
+            if (after.at.total != kSteps) return "is at another step";
+            return after.strategy->verify("") == hash ? "" : "has another model";
+          })) == "");
+}
+
+// Proves: also if the next rank dies before the step that would have told it.
+TEST_CASE("where a lost shard came from is told in the next complete step, once") {
+  TrainOptions options = optionsOf({"ddp", "mlp", "sgd"});
+  options.steps = kSteps;
+  const ComputeThreads threads;
+  const Data data = load(options);
+  auto ranks = makeRanks(1);
+  Held held;
+  held.recovery = "from a copy";
+  std::vector<std::string> told;
+  for (const bool fails : {true, false}) {
+    Crew crew(ranks[0], options);
+    const auto strategy = strategyFor(options, 1).make({ranks[0], options, data});
+    options.stop = [fails]() -> bool {
+      if (fails) throw Error(ErrorCode::transport, "a rank is lost");
+      return false;
+    };
+    const Progress note = [&](const TrainProgress& now) { told.push_back(now.recovery); };
+    Trainer trainer(ranks[0], options, data, *strategy, note, &crew);
+    if (!fails) {
+      trainer.run(held);
+      continue;
+    }
+    CHECK_THROWS_AS(trainer.run(held), Error);
+    REQUIRE(trainer.begun());
+    held = trainer.hold(true);
+  }
+  CHECK(told == std::vector<std::string>{"from a copy", ""});
 }
 
 // Proves: a rank without state gets its part of the state of the others, to the last bit.

@@ -10,10 +10,12 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compat/mpi/errors.h"
@@ -94,10 +96,24 @@ void sayWhy(const std::string& why) {
 }
 
 /// Whether `made` is true on all ranks. All get the same answer, with ULFM also if a rank dies.
+/// Then the program must not have the communicator on any rank yet: its calls of MPIX_Comm_agree,
+/// which nothing interrupts, would meet this one.
 bool everywhere(MPI_Comm comm, bool made) {
   int mine = made ? 1 : 0, all = 0;
   if (faultTolerant()) return mpi().Comm_agree(comm, &mine) == MPI_SUCCESS && mine == 1;
   return mpi().Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all == 1;
+}
+
+/// The same through Rondo. Throws if the communicator fails, as it does by a death or a revoke;
+/// then other ranks may have got an answer.
+bool everywhere(Communicator& comm, bool made) {
+  constexpr std::chrono::microseconds kPause{20};
+  const std::byte mine{made};
+  auto answer = comm.exchangeAsync({&mine, 1});
+  while (answer.wait_for(kPause) != std::future_status::ready) moveMpi();
+  const auto all = answer.get();
+  return std::all_of(all.begin(), all.end(),
+                     [](const auto& one) { return one.front() == std::byte{1}; });
 }
 
 /// Returns the id that rank 0 made, or nothing on all ranks.
@@ -151,27 +167,46 @@ std::size_t socketsOf(const Counterpart& at, const Options& options) {
   return streams * directions * communicators * static_cast<std::size_t>(options.tcp_sockets);
 }
 
-/// Splits the ranks of `comm` off another communicator; `comm` is MPI_COMM_NULL on ranks that are
-/// not in it. Returns nothing on failure. Collective over the other communicator.
-std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
+/// The rank of the communicator's first rank in the counterpart's one, and this rank's own rank.
+std::pair<int, int> colorAndKey(const Counterpart& from, MPI_Comm comm) {
+  MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL;
   int color = Communicator::kNoColor, key = 0;
-  // After this all ranks have arrived, see meet().
-  if (!everywhere(from.handle, descriptorsLeft(from))) return std::nullopt;
-  if (comm != MPI_COMM_NULL) {
-    // The color is the first rank of the new communicator.
-    MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL;
-    const int first = 0;
-    check(mpi().Comm_group(from.handle, &all));
-    check(mpi().Comm_group(comm, &mine));
-    check(mpi().Group_translate_ranks(mine, 1, &first, all, &color));
-    check(mpi().Group_rank(mine, &key));
-    check(mpi().Group_free(&mine));
-    check(mpi().Group_free(&all));
-  }
+  const int first = 0;
+  check(mpi().Comm_group(from.handle, &all));
+  check(mpi().Comm_group(comm, &mine));
+  check(mpi().Group_translate_ranks(mine, 1, &first, all, &color));
+  check(mpi().Group_rank(mine, &key));
+  check(mpi().Group_free(&mine));
+  check(mpi().Group_free(&all));
+  return {color, key};
+}
+
+/// After an error: lets the other ranks fail too instead of waiting for this one. A communicator
+/// that has failed keeps its first error.
+void leave(Communicator& comm) {
+  if (!comm.failure()) comm.abort("the MPI library runs the collectives of this communicator");
+}
+
+/// Splits the ranks of `comm` off another communicator; `comm` is MPI_COMM_NULL on ranks that are
+/// not in it. Returns nothing on failure. In a job with ULFM other ranks then get nothing either,
+/// or a part that fails in the next call. Collective over the other communicator.
+std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
+  std::optional<Communicator> part;
   try {
-    return from.rondo->split(color, key);
+    const bool can = descriptorsLeft(from);
+    // No rank may wait in Rondo while another still waits in MPI. After this call all ranks are
+    // past MPI.
+    if (!(faultTolerant() ? everywhere(*from.rondo, can) : everywhere(from.handle, can)))
+      return std::nullopt;
+    const auto [color, key] =
+        comm == MPI_COMM_NULL ? std::pair(Communicator::kNoColor, 0) : colorAndKey(from, comm);
+    part = from.rondo->split(color, key);
+    // Ranks that have their part must not wait for one that has none.
+    if (faultTolerant()) everywhere(*from.rondo, true);
+    return part;
   } catch (const std::exception& error) {
     sayWhy(error.what());
+    if (part) leave(*part);
     return std::nullopt;
   }
 }
@@ -180,7 +215,8 @@ std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
 /// failure. Collective over `comm`.
 std::optional<Communicator> cutDead(Counterpart* from, MPI_Comm comm) {
   const bool can = from && from->rondo && descriptorsLeft(*from);
-  // After this all ranks have arrived, see meet().
+  // No rank may wait in Rondo while another still waits in MPI. After this call all ranks are past
+  // MPI.
   if (!everywhere(comm, can)) return std::nullopt;
   MPI_Group before = MPI_GROUP_NULL, after = MPI_GROUP_NULL;
   std::vector<int> ranks(static_cast<std::size_t>(from->size)), there(ranks.size()), dead;
@@ -205,8 +241,8 @@ std::optional<Communicator> meet(const Counterpart& at, const std::optional<Opti
   std::optional<UniqueId> id;
   if (at.size > 1) {
     id = exchangeId(at, options ? &*options : nullptr);
-    // No rank may wait in Rondo for a rank that still needs this one's help in the MPI library.
-    // After this all ranks have arrived.
+    // No rank may wait in Rondo while another still waits in MPI. After this call all ranks are
+    // past MPI.
     if (!everywhere(at.handle, id && options && descriptorsLeft(at))) return std::nullopt;
   } else if (!options) {
     return std::nullopt;
@@ -218,6 +254,23 @@ std::optional<Communicator> meet(const Counterpart& at, const std::optional<Opti
     sayWhy(error.what());
     return std::nullopt;
   }
+}
+
+/// Creates the second communicator of a counterpart. Returns whether its channels will get
+/// descriptors.
+bool completed(Counterpart& at, const Options& options) {
+  at.immediate = at.rondo->split(0, at.rank);
+  if (at.size > 1)
+    for (auto* one : {&at.rondo, &at.immediate}) detail::Shims::whileWaiting(**one, moveMpi);
+  at.sockets = socketsOf(at, options);
+  return descriptorsLeft(at);
+}
+
+bool drop(Counterpart& at) {
+  at.immediate.reset();
+  at.rondo.reset();
+  at.sockets = 0;
+  return false;
 }
 
 /// Creates both communicators of a counterpart; `part` is the first one if it was split off
@@ -234,26 +287,33 @@ bool open(Counterpart& at, std::optional<Communicator> part) {
   if (!onAll(at.rondo.has_value())) at.rondo = meet(at, options);
   bool ready = at.rondo.has_value();
   try {
-    if (ready) {
-      at.immediate = at.rondo->split(0, at.rank);
-      if (at.size > 1)
-        for (auto* one : {&at.rondo, &at.immediate}) detail::Shims::whileWaiting(**one, moveMpi);
-      at.sockets = socketsOf(at, *options);
-      ready = descriptorsLeft(at);
-    }
+    ready = ready && completed(at, *options);
   } catch (const std::exception& error) {
     sayWhy(error.what());
     ready = false;
   }
-  if (onAll(ready)) return true;
-  at.immediate.reset();
-  at.rondo.reset();
-  at.sockets = 0;
-  return false;
+  return onAll(ready) || drop(at);
+}
+
+/// The same in a job with ULFM, without a collective of the MPI library: on another rank its
+/// function that made the communicator may have failed. `part`: from cut(). If a rank dies
+/// meanwhile, ranks may differ, and then calls of the new communicator fail on all that have it.
+bool openPart(Counterpart& at, std::optional<Communicator> part) {
+  if (at.size == 1) return open(at, std::move(part));
+  if (!part) return false;
+  at.rondo = std::move(part);
+  try {
+    if (everywhere(*at.rondo, completed(at, optionsOfJob()))) return true;
+  } catch (const std::exception& error) {
+    sayWhy(error.what());
+    leave(*at.rondo);
+  }
+  return drop(at);
 }
 
 /// Adds the counterpart of a communicator that has none.
-Counterpart* add(MPI_Comm comm, std::optional<Communicator> part) {
+Counterpart* add(MPI_Comm comm, std::optional<Communicator> part,
+                 bool (&opened)(Counterpart&, std::optional<Communicator>)) {
   int inter = 0;
   if (mpi().Comm_test_inter(comm, &inter) != MPI_SUCCESS) return nullptr;
   const auto made = std::make_shared<Counterpart>();
@@ -262,7 +322,7 @@ Counterpart* add(MPI_Comm comm, std::optional<Communicator> part) {
   mpi().Comm_size(comm, &made->size);
   if (inter) made->refused = Reason::intercommunicator;
   else if (!allKnown(comm)) made->refused = Reason::unknown_processes;
-  else if (!open(*made, std::move(part))) made->refused = Reason::no_counterpart;
+  else if (!opened(*made, std::move(part))) made->refused = Reason::no_counterpart;
   {
     const std::lock_guard lock(living_mutex);
     living.emplace(made.get(), made);
@@ -292,6 +352,8 @@ void startCommunicators() {
     return;
   learnFaultTolerance();
   active = true;
+  std::optional<ErrorsReturned> quiet;
+  if (faultTolerant()) quiet.emplace(MPI_COMM_WORLD);
   makeCounterpart(MPI_COMM_WORLD);
 }
 
@@ -334,7 +396,9 @@ Counterpart* makeCounterpartAlone(MPI_Comm comm) {
 
 Counterpart* makeCounterpart(MPI_Comm comm) {
   if (Counterpart* const found = findCounterpart(comm)) return found;
-  return active && comm != MPI_COMM_NULL ? add(comm, std::nullopt) : nullptr;
+  if (!active || comm == MPI_COMM_NULL) return nullptr;
+  // In a job with ULFM only MPI_Init and MPIX_Comm_shrink let ranks meet through the MPI library.
+  return add(comm, std::nullopt, faultTolerant() && comm != MPI_COMM_WORLD ? openPart : open);
 }
 
 void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm) {
@@ -342,14 +406,14 @@ void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm) {
   if (!whole) return;
   std::optional<Communicator> part;
   if (whole->refused == Reason::none) part = cut(*whole, comm);
-  if (comm != MPI_COMM_NULL) add(comm, std::move(part));
+  if (comm != MPI_COMM_NULL) add(comm, std::move(part), faultTolerant() ? openPart : open);
 }
 
 void makeCounterpartOfLiving(MPI_Comm from, MPI_Comm comm) {
   if (!active || comm == MPI_COMM_NULL) return;
   // Another rank may die in here, and that is no error of MPIX_Comm_shrink.
   const ErrorsReturned quiet(comm);
-  add(comm, cutDead(findCounterpart(from), comm));
+  add(comm, cutDead(findCounterpart(from), comm), open);
 }
 
 } // namespace rondo::compat

@@ -60,20 +60,21 @@ int codeFor(int error_class, std::string sentence) {
   return code;
 }
 
-/// Prints the text before a fatal error ends the job: what the MPI library prints through its
-/// launcher may be lost.
-void sayIfFatal(MPI_Comm comm, int code) noexcept {
+/// Prints the text if errors of the communicator end the job: what the MPI library prints through
+/// its launcher may be lost.
+void sayIfFatal(MPI_Comm comm, const std::string& text) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (mpi().Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
   const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
   mpi().Errhandler_free(&handler);
+  if (fatal && firstToSay(text)) std::fprintf(stderr, "rondo_mpi: %s\n", text.c_str());
+}
+
+/// Prints the text of the code in this case, if it has one of ours: a class has none.
+void sayIfFatal(MPI_Comm comm, int code) {
   int error_class = code;
   mpi().Error_class(code, &error_class);
-  if (!fatal || error_class == code) return; // a class has no text of ours
-  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
-  int length = 0;
-  if (mpi().Error_string(code, text.data(), &length) == MPI_SUCCESS && firstToSay(text.data()))
-    std::fprintf(stderr, "rondo_mpi: %s\n", text.data());
+  if (error_class != code) sayIfFatal(comm, stringOf(code));
 }
 
 } // namespace
@@ -88,8 +89,10 @@ Failure currentFailure(MPI_Comm comm) noexcept {
       return {codeFor(failure.error_class, failure.sentence)};
     } catch (const Error& error) {
       // Programs compare these codes with the classes, and MPI's functions say who died.
-      if (const int error_class = ulfmClass(comm, error); error_class != MPI_SUCCESS)
+      if (const int error_class = ulfmClass(comm, error); error_class != MPI_SUCCESS) {
+        sayIfFatal(comm, error.what());
         return {error_class};
+      }
       return {codeFor(classOf(error.code()), error.what())};
     } catch (const std::bad_alloc&) {
       return {MPI_ERR_NO_MEM};
@@ -103,7 +106,11 @@ Failure currentFailure(MPI_Comm comm) noexcept {
 
 int raise(MPI_Comm comm, const Failure& failure) noexcept {
   if (failure.raised || failure.code == MPI_SUCCESS) return failure.code;
-  sayIfFatal(comm, failure.code);
+  try {
+    sayIfFatal(comm, failure.code);
+  } catch (const std::bad_alloc&) {
+    // The code says enough.
+  }
   mpi().Comm_call_errhandler(comm, failure.code);
   return failure.code;
 }

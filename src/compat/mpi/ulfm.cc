@@ -37,10 +37,10 @@ bool tolerant = false; // written by MPI_Init only
 bool knownToMpi(MPI_Comm comm, MPI_Group all, int rank) {
   MPI_Group failed = MPI_GROUP_NULL;
   int there = MPI_UNDEFINED;
-  check(mpi().Comm_get_failed(comm, &failed));
-  check(mpi().Group_translate_ranks(all, 1, &rank, failed, &there));
-  check(mpi().Group_free(&failed));
-  return there != MPI_UNDEFINED;
+  if (mpi().Comm_get_failed(comm, &failed) != MPI_SUCCESS) return false;
+  const int result = mpi().Group_translate_ranks(all, 1, &rank, failed, &there);
+  mpi().Group_free(&failed);
+  return result == MPI_SUCCESS && there != MPI_UNDEFINED;
 }
 
 bool revoked(MPI_Comm comm) {
@@ -49,22 +49,24 @@ bool revoked(MPI_Comm comm) {
 }
 
 /// Waits until the MPI library knows that this rank has died, or that the communicator is revoked.
-void awaitDeath(MPI_Comm comm, int rank) {
+/// Returns whether it knows of the death.
+bool awaitDeath(MPI_Comm comm, int rank) {
   // Launchers tell of a death within milliseconds. One that does not must not block the program.
   constexpr std::chrono::seconds kLimit{5};
   constexpr std::chrono::microseconds kPause{20};
+  // The program has freed the communicator of an I-form, so that MPI cannot be asked.
+  if (comm == MPI_COMM_SELF) return true;
   const auto end = std::chrono::steady_clock::now() + kLimit;
   MPI_Group all = MPI_GROUP_NULL;
-  int size = 0;
-  check(mpi().Comm_group(comm, &all));
-  check(mpi().Group_size(all, &size));
-  // The program may have freed the communicator of an I-form; then `comm` is another one.
-  while (rank >= 0 && rank < size && !revoked(comm) && !knownToMpi(comm, all, rank) &&
+  if (rank < 0 || mpi().Comm_group(comm, &all) != MPI_SUCCESS) return false;
+  bool known = false;
+  while (!revoked(comm) && !(known = knownToMpi(comm, all, rank)) &&
          std::chrono::steady_clock::now() < end) {
     moveMpi();
     std::this_thread::sleep_for(kPause);
   }
-  check(mpi().Group_free(&all));
+  mpi().Group_free(&all);
+  return known;
 }
 
 } // namespace
@@ -80,12 +82,12 @@ void learnFaultTolerance() {
 
 bool faultTolerant() { return tolerant; }
 
-int ulfmClass(MPI_Comm comm, const Error& error) {
+int ulfmClass(MPI_Comm comm, const Error& error) noexcept {
   const std::string_view text = error.what();
   if (error.code() == ErrorCode::aborted && text.ends_with(kRevokedText)) return kRevoked;
   if (!tolerant) return MPI_SUCCESS;
-  const bool death = error.code() == ErrorCode::peer_dead;
-  if (death) awaitDeath(comm, error.culprit());
+  // A rank that has freed the communicator, and lives, is dead to Rondo but not to MPI.
+  const bool death = error.code() == ErrorCode::peer_dead && awaitDeath(comm, error.culprit());
   // A communicator that had failed before it was revoked keeps its first error.
   if (revoked(comm)) return kRevoked;
   return death ? kProcessFailed : MPI_SUCCESS;

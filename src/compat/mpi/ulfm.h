@@ -13,7 +13,8 @@ bool faultTolerant();
 
 /// The error class of ULFM for an error of the communicator's calls, or MPI_SUCCESS if it has none.
 /// After the death of a rank this waits until the MPI library has heard of it too, or of a revoke,
-/// so that the functions that the program calls next take it into account.
-int ulfmClass(MPI_Comm comm, const Error& error);
+/// so that the functions that the program calls next take it into account. It has no class if the
+/// MPI library hears of neither within 5 s.
+int ulfmClass(MPI_Comm comm, const Error& error) noexcept;
 
 } // namespace rondo::compat

@@ -23,7 +23,8 @@ struct TensorLabel {
 /// A tensor in memory that is written to a file or filled from one.
 struct TensorMemory {
   TensorLabel label;
-  void* data = nullptr; ///< label.bytes()
+  void* data = nullptr;   ///< label.bytes()
+  bool each_rank = false; ///< values of each rank's own, in rank order
 };
 
 /// Values that are not tensors. A double keeps all its bits.
@@ -58,9 +59,10 @@ class Checkpoint {
   }
 
   /// Fills the tensors, in any order. Before it changes any, refuses a tensor that the file does
-  /// not have or has with another shape, and a file with a tensor that is not in the list. The
+  /// not have or has with another shape, and a file with a tensor that is in neither list. The
   /// error names the tensor, what was expected and what was found.
-  void restore(std::span<const TensorMemory> tensors) const;
+  void restore(std::span<const TensorMemory> tensors,
+               std::span<const TensorMemory> unused = {}) const;
 
   [[noreturn]] void fail(const std::string& what) const;
 

@@ -51,10 +51,7 @@ void checkElastic(const TrainOptions& options, int ranks) {
   const auto refuse = [](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, "train: " + what);
   };
-  if (options.elastic.ranks.empty()) {
-    if (!options.elastic.door.empty()) refuse("door needs elastic");
-    return;
-  }
+  if (options.elastic.ranks.empty()) return;
   const auto [least, most] = limitsOf(options.elastic.ranks);
   if (ranks > most)
     refuse("elastic is " + options.elastic.ranks + ", but there are " + std::to_string(ranks) +
@@ -69,7 +66,8 @@ void checkElastic(const TrainOptions& options, int ranks) {
   const StrategyKind& kind = strategyFor(options, std::min(least, ranks));
   if (kind.sharded && redundancyOf(options, kind) == 0 && options.files.checkpoint.empty())
     refuse("elastic runs of strategy " + options.strategy +
-           " need redundancy 1 or a checkpoint: the shard of a rank that dies is lost");
+           " need redundancy 1 or a checkpoint; otherwise the state of a rank that dies cannot be "
+           "restored");
 }
 
 int redundancyOf(const TrainOptions& options, const StrategyKind& kind) {

@@ -34,9 +34,9 @@ class Crew {
   /// Lets the ranks in that mayGrow() or await() has seen. If one of them dies, the others go on
   /// without.
   void grow();
-  /// After an error, before the strategy is destroyed: its communicators may fail earlier than this
-  /// one, and its destructor would abort this one. Returns when this one has failed too, if it does
-  /// so within a second.
+  /// After an error. The strategy's sub-communicators may report a death before this one does.
+  /// Destroying the strategy then would abort this communicator and make this rank look like the
+  /// cause. So this waits up to 1 s until this one has failed too.
   void hear(const Error& cause);
   /// Goes on without the ranks that are lost. Throws `cause` if none is, and the errors of
   /// Communicator::shrink().

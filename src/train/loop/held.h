@@ -20,7 +20,8 @@ struct Shard {
 
 /// What a rank has of the state after one step.
 struct Kept {
-  /// How often the ranks had changed until then. The numbers of ranks and shards are of that time.
+  /// Generation of the set of ranks, which grows at each shrink or grow. `shards` and `rank` refer
+  /// to that generation.
   std::int32_t changes = 0;
   std::int32_t shards = 1; ///< of which the state consists; 1: each rank has all of it
   std::int32_t rank = 0;   ///< the shard that `own` is
@@ -34,6 +35,7 @@ struct Held {
   std::vector<Kept> kept;
   TrainReport report;      ///< of the complete epochs
   std::int64_t saved = -1; ///< step of the last checkpoint; -1: there is none
+  std::string recovery;    ///< TrainProgress::recovery of the step that was not completed
 };
 
 /// Copies the parts. Uses the memory of `into` again.
@@ -41,8 +43,8 @@ void copy(std::span<const StatePart> parts, Shard& into);
 
 /// Copies of the state after the last two steps, this rank's shard and the next rank's, so that the
 /// others can go on without this rank or the next one. Two steps, since ranks may differ by one
-/// when a rank is lost. A rank that has made a step knows that all ranks have the copies of the
-/// step before it, and uses the memory of earlier ones again.
+/// when a rank is lost. Completing step s needs every rank, and each has then finished the copies
+/// of step s-1. So the copies of s-2 can be overwritten.
 class Copies {
  public:
   explicit Copies(Communicator& comm) : comm_(comm) {}

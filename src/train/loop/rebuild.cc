@@ -76,7 +76,7 @@ std::vector<Found> statesOf(const std::vector<Claims>& all) {
   return states;
 }
 
-/// Which shards no rank has, of the state before the last change of the ranks.
+/// The shards of the newest generation that no survivor holds, as own or as copy.
 std::string lostText(const std::vector<Found>& states) {
   Found state = states.front();
   for (const Found& older : states)

@@ -1,9 +1,11 @@
 // Saves and restores runs: compares the identity of the run, and shares rank 0's values.
 #include "train/loop/resume.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "train/loop/agreement.h"
 #include "train/loop/checkpoint.h"
@@ -48,9 +50,11 @@ void checkIdentity(const Checkpoint& file, const Running& run) {
   file.fail("is a checkpoint of another run: it has " + theirs + ", this run has " + ours);
 }
 
+int ranksOf(const Checkpoint& file) { return static_cast<int>(file.value<std::uint64_t>("ranks")); }
+
 void checkRanks(const std::string& path, const Checkpoint& file, int ranks) {
-  const auto had = file.value<std::uint64_t>("ranks");
-  if (had == static_cast<std::uint64_t>(ranks)) return;
+  const int had = ranksOf(file);
+  if (had == ranks) return;
   const std::string wrote = std::to_string(had) + " ranks wrote it, with state of each rank, ";
   const std::string text = had == 0 ? "has no state of single ranks, which this run needs"
                            : ranks == 0
@@ -113,14 +117,21 @@ void save(Communicator& comm, const std::string& path, const Running& run) {
   });
 }
 
-void restore(Communicator& comm, const std::string& path, const Running& run) {
+void restore(Communicator& comm, const std::string& path, const Running& run, bool anew) {
   const Snapshot snapshot = run.strategy.snapshot();
   agree(comm, [&]() -> std::string {
     if (comm.rank() != 0) return {};
     const Checkpoint file(path);
     checkIdentity(file, run);
-    checkRanks(path, file, snapshot.ranks);
-    file.restore(snapshot.tensors);
+    std::vector<TensorMemory> tensors = snapshot.tensors;
+    const auto own = std::stable_partition(tensors.begin(), tensors.end(),
+                                           [](const TensorMemory& one) { return !one.each_rank; });
+    if (anew && ranksOf(file) != snapshot.ranks) {
+      file.restore({tensors.begin(), own}, {own, tensors.end()});
+    } else {
+      checkRanks(path, file, snapshot.ranks);
+      file.restore(tensors);
+    }
     takeValues(file, run, snapshot.updates);
     return {};
   });

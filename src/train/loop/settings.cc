@@ -97,7 +97,7 @@ void checkNeeds(const TrainOptions& options) {
     if (option.needs.empty() || !option.isSet(options)) continue;
     const auto needed = std::ranges::find(table, option.needs, &TrainOption::name);
     if (!needed->isSet(options))
-      refuse(std::string(option.name) + " without a " + std::string(option.needs));
+      refuse(std::string(option.name) + " needs " + std::string(option.needs));
   }
 }
 

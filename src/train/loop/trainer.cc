@@ -38,6 +38,7 @@ bool Trainer::begin(const Held& held) {
 
 /// Goes on from what the ranks hold. Returns false if the run begins.
 bool Trainer::goOn(const Held& held) {
+  recovery_ = held.recovery;
   Rebuilt found = rebuild(comm_, held, running());
   changes_ = found.changes;
   saved_ = found.saved;
@@ -48,9 +49,13 @@ bool Trainer::goOn(const Held& held) {
     case Rebuilt::State::lost: return returnTo(found);
     case Rebuilt::State::present: break;
   }
-  recovery_ = found.shards;
+  say(found.shards);
   if (copies_) copies_->begin(changes_, std::move(found.kept));
   return true;
+}
+
+void Trainer::say(const std::string& recovery) {
+  if (!recovery.empty()) recovery_ += (recovery_.empty() ? "" : "; then ") + recovery;
 }
 
 /// Returns to the last checkpoint, or to the beginning, since a part of the state is lost. Returns
@@ -59,22 +64,22 @@ bool Trainer::returnTo(const Rebuilt& lost) {
   if (copies_) copies_->begin(changes_, {});
   const std::string& file = options_.files.checkpoint;
   if (saved_ >= 0) {
-    restore(comm_, file, running());
+    restore(comm_, file, running(), true);
     saved_ = at_.total;
-    recovery_ =
-        lost.shards + ": all ranks go on from the checkpoint of step " + std::to_string(at_.total);
+    say(lost.shards + ": all ranks go on from the checkpoint of step " + std::to_string(at_.total));
     return true;
   }
   if (lost.total == 0) return false;
   if (file.empty())
-    throw Error(ErrorCode::peer_dead, "train: after step " + std::to_string(lost.total) + " " +
-                                          lost.shards + ", and there is no checkpoint");
-  recovery_ = lost.shards + " and there is no checkpoint yet: all ranks begin the run again";
+    throw Error(ErrorCode::peer_dead,
+                "train: after step " + std::to_string(lost.total) + " " + lost.shards +
+                    ": no rank has a copy, and without a checkpoint the run cannot go on");
+  say(lost.shards + " and there is no checkpoint yet: all ranks begin the run again");
   return false;
 }
 
 Held Trainer::hold(bool after_error) {
-  Held held{.kept = {}, .report = report_, .saved = saved_};
+  Held held{.kept = {}, .report = report_, .saved = saved_, .recovery = recovery_};
   if (copies_) {
     held.kept = copies_->take(at_);
     return held;

@@ -45,6 +45,7 @@ class Trainer {
   bool begin(const Held& held);
   bool goOn(const Held& held);
   bool returnTo(const Rebuilt& lost);
+  void say(const std::string& recovery);
   void awaitRanks();
   void renewCopies(const Position& before, TrainTimes& times);
   void runStep(const Stopwatch& since, int done_before);

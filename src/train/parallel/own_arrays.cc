@@ -21,7 +21,7 @@ void OwnArrays::scatter() {
 void OwnArrays::describe(std::vector<TensorMemory>& into) {
   if (comm_.rank() != 0) return;
   for (std::size_t i = 0; i < own_.size(); ++i)
-    into.push_back({{own_[i].name, {ranks(), own_[i].values.size()}}, whole(i)});
+    into.push_back({{own_[i].name, {ranks(), own_[i].values.size()}}, whole(i), true});
 }
 
 } // namespace rondo::training

@@ -2,9 +2,9 @@
 //
 // Arguments: the file of the door, the number of the process (-1: its first rank), "new" or "join",
 // the strategy, the model, the epochs, MIN:MAX, a checkpoint or "", the steps between checkpoints,
-// and the redundancy. Prints "ready NUMBER PID" after 5 steps; "step NUMBER TOTAL RANKS" after each
-// step, and "logged NUMBER TEXT" before it, if the state is not the rank's own; "trained NUMBER
-// ACCURACY STEPS RANKS" at the end, or "refused NUMBER CODE CULPRIT TEXT".
+// the redundancy, and the hook. Prints "ready NUMBER PID" after 5 steps; "step NUMBER TOTAL RANKS"
+// after each step, and "logged NUMBER TEXT" before it, if the state is not the rank's own; "trained
+// NUMBER ACCURACY STEPS RANKS" at the end, or "refused NUMBER CODE CULPRIT TEXT".
 #include <unistd.h>
 
 #include <cstdio>
@@ -34,6 +34,7 @@ int main(int, char** argv) {
   options.files.checkpoint = argv[8];
   options.files.checkpoint_every = std::atoi(argv[9]);
   options.elastic.redundancy = std::atoi(argv[10]);
+  options.gradients.hook = argv[11];
   options.data = "synthetic:train=6000,test=1000";
   options.batch = 120;
   options.stragglers.pace_ms = 8;

@@ -375,13 +375,16 @@ void check(const TrainOptions& options, int ranks) {
   makeCodec(options.gradients.hook); // throws for an unknown hook, or one that needs collectives
   const int most = mostServers(options, ranks);
   const int count = serversOf(options, ranks);
+  if (!options.elastic.ranks.empty() && most < 1)
+    refuse("dedicated servers need at least 2 ranks, also at MIN of elastic");
   if (count < 1 || count > most)
     refuse("servers is " + std::to_string(options.servers.count) + ", must be 1 to " +
            std::to_string(most) + " of " + std::to_string(ranks) + " ranks" +
            (options.servers.dedicated ? ", because one rank must be a worker" : ""));
   if (!options.elastic.ranks.empty() && !staleness.bulk())
     refuse("elastic runs of strategy ps take consistency bsp only: with " +
-           options.servers.consistency + " no step ends on all ranks");
+           options.servers.consistency +
+           " the ranks are not at the same step, so there is no consistent state to continue from");
   if (options.optimizer.name == "lars")
     refuse("strategy ps takes no optimizer lars, which needs whole weights: servers hold pieces");
   requireParts(options, std::int64_t{ranks - firstWorker(options, ranks)} * options.accumulate,

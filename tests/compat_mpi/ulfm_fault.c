@@ -1,0 +1,48 @@
+/* Makes an MPI library fail in a given moment. To be preloaded after an interposer, which finds
+ * these functions in place of the MPI library's.
+ *
+ * environment: FAULT=unknown   MPIX_Comm_get_failed fails, so that no death is known
+ *              FAULT=dup       after the second MPI_Comm_dup the last rank is dead, and rank 0 gets
+ *                              the error that a rank may get of it; the others get none */
+#define _GNU_SOURCE
+#include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int fault_is(const char* name) {
+  const char* fault = getenv("FAULT");
+  return fault && strcmp(fault, name) == 0;
+}
+
+int PMPI_Comm_dup(MPI_Comm from, MPI_Comm* comm) {
+  static int calls = 0;
+  int (*real)(MPI_Comm, MPI_Comm*) =
+      (int (*)(MPI_Comm, MPI_Comm*))dlsym(RTLD_NEXT, "PMPI_Comm_dup");
+  int rank = 0, size = 0;
+  const int result = real(from, comm);
+  if (result != MPI_SUCCESS || ++calls != 2 || !fault_is("dup")) return result;
+  PMPI_Barrier(from); /* nobody is in the MPI library's function any more */
+  PMPI_Comm_rank(from, &rank);
+  PMPI_Comm_size(from, &size);
+  if (rank == size - 1) {
+    usleep(100000);
+    raise(SIGKILL);
+  }
+  if (rank != 0) return MPI_SUCCESS;
+  PMPI_Comm_free(comm);
+  PMPI_Comm_call_errhandler(from, MPIX_ERR_PROC_FAILED);
+  return MPIX_ERR_PROC_FAILED;
+}
+int MPI_Comm_dup(MPI_Comm from, MPI_Comm* comm) { return PMPI_Comm_dup(from, comm); }
+
+int PMPIX_Comm_get_failed(MPI_Comm comm, MPI_Group* failed) {
+  int (*real)(MPI_Comm, MPI_Group*) =
+      (int (*)(MPI_Comm, MPI_Group*))dlsym(RTLD_NEXT, "PMPIX_Comm_get_failed");
+  return fault_is("unknown") ? MPI_ERR_INTERN : real(comm, failed);
+}
