@@ -28,10 +28,10 @@ struct ClockOffset {
 };
 
 /// The trace of a rank's communicator, with those that are split from it. One low-priority thread
-/// reads their records, formats and writes. Calls that it did not read before they were overwritten
-/// are counted and left out. At a full disk, and at 256 MiB, the trace ends, which the log says
-/// once, and the job goes on. All functions: any thread, and none throws for these reasons. In a
-/// forked child it does nothing.
+/// reads their records, formats and writes. Calls that it did not read before their memory was
+/// needed for others are counted and left out. At a full disk, and at 256 MiB, the trace ends,
+/// which the log says once, and the job goes on. All functions: any thread, and none throws for
+/// these reasons. In a forked child it does nothing.
 class Trace {
  public:
   /// `first`: the first communicator. Makes the folder (mode 0700) and the new file
