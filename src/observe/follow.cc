@@ -23,17 +23,15 @@ std::uint64_t load(std::uint64_t& word) {
 } // namespace
 
 Follower::Follower(std::shared_ptr<Block> block, std::uint64_t first)
-    : block_(std::move(block)), head_(block_->head()), records_(block_->records()), next_(first) {}
+    : block_(std::move(block)), head_(block_->head()), records_(block_->records()), next_(first) {
+  oldest();
+}
 
 std::uint64_t Follower::last() const {
   return std::atomic_ref(head_.claimed).load(std::memory_order_acquire);
 }
 
-std::uint64_t Follower::unread() const {
-  const auto open =
-      std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.call != 0; });
-  return last() + 1 - next_ + static_cast<std::uint64_t>(open);
-}
+std::uint64_t Follower::unread() const { return last() + 1 - next_; }
 
 Record Follower::copy(std::uint64_t number) const {
   Record& from = records_[number & (capacity_ - 1)];
@@ -47,30 +45,49 @@ Record Follower::copy(std::uint64_t number) const {
   return to;
 }
 
-/// Whether the call's record may have been given up before the last copy() of it.
-bool Follower::overwritten(std::uint64_t number) const {
+/// Number of the oldest call whose record is kept. Updates capacity_.
+std::uint64_t Follower::oldest() {
+  // Whoever reads a part of a new record sees that the old one was given up.
   std::atomic_thread_fence(std::memory_order_acquire);
-  return number + capacity_ <= load(head_.claimed);
+  const std::uint64_t claimed = last();
+  // After `claimed`: with an older capacity, calls that are kept would seem overwritten.
+  capacity_ = std::atomic_ref(head_.capacity).load(std::memory_order_acquire);
+  return claimed < capacity_ ? 1 : claimed - capacity_ + 1;
+}
+
+/// The call's record; its number is 0 if it was overwritten.
+Record Follower::find(std::uint64_t number) {
+  for (;;) {
+    const std::uint64_t capacity = capacity_;
+    Record found = copy(number);
+    const std::uint64_t kept = oldest();
+    if (capacity_ != capacity) continue; // the record was elsewhere
+    if (found.number != number || number < kept) found.number = 0;
+    return found;
+  }
 }
 
 bool Follower::read(std::uint64_t last, std::uint64_t ticks, std::vector<Call>& ended) {
-  capacity_ = std::atomic_ref(head_.capacity).load(std::memory_order_acquire);
   settle(ticks, ended);
   if (next_ > last) return false;
-  if (overwritten(next_)) { // goes on a little later, where it is not overtaken at once
-    const std::uint64_t claimed = load(head_.claimed);
-    const std::uint64_t now = std::min(claimed - capacity_ + 1 + kTogether, claimed);
+  if (const std::uint64_t kept = oldest(); next_ < kept) {
+    // Goes on a little later, where it is not overtaken at once.
+    const std::uint64_t now = std::min(kept + kTogether, this->last());
     missed_ += now - next_;
     next_ = now;
     return true;
   }
   std::array<Record, kTogether> some;
+  const std::uint64_t capacity = capacity_;
   const std::uint64_t count = std::min(kTogether, last + 1 - next_);
   for (std::uint64_t i = 0; i < count; ++i) some[i] = copy(next_ + i);
-  const bool whole = !overwritten(next_);
+  const std::uint64_t kept = oldest();
+  if (capacity_ != capacity) return true; // the records were elsewhere
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (some[i].number < next_) return false; // it is being written, or the record has grown
-    if (some[i].number == next_ && (whole || !overwritten(next_))) place(some[i], ticks, ended);
+    const bool found = some[i].number == next_ && next_ >= kept;
+    // Only the last one can be incomplete: it may be being written.
+    if (!found && some[i].number < next_ && next_ == last) return false;
+    if (found) place(some[i], ticks, ended);
     else ++missed_;
     ++next_;
   }
@@ -82,8 +99,8 @@ void Follower::settle(std::uint64_t ticks, std::vector<Call>& ended) {
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
     auto& [call, until] = lanes_[lane];
     if (call == 0) continue;
-    const Record now = copy(call);
-    if (now.number != call || overwritten(call)) {
+    const Record now = find(call);
+    if (now.number == 0) {
       ++missed_;
     } else {
       if (now.ended == 0 || now.ended > ticks) continue;

@@ -14,7 +14,8 @@ namespace rondo::observe {
 class Block;
 
 /// Follows a record of this process from one call on. One thread at a time, on any thread: the one
-/// that makes the calls does not wait for it. The block stays until this object is destroyed.
+/// that makes the calls does not wait for it. Keeps the block mapped, also after the communicator
+/// is closed.
 class Follower {
  public:
   struct Call {
@@ -27,12 +28,12 @@ class Follower {
 
   /// Number of the last call that has begun.
   std::uint64_t last() const;
-  /// Calls that were not read yet, or were read while they were in flight.
+  /// Calls that were not read yet.
   std::uint64_t unread() const;
   /// Reads some more calls, up to number `last`, and those that were in flight before. Appends the
   /// ones that ended before `ticks`. Returns whether there may be more.
   bool read(std::uint64_t last, std::uint64_t ticks, std::vector<Call>& ended);
-  /// Calls that were overwritten before they were read; counts from 0 again.
+  /// Calls that were overwritten before they were read, or before they ended; counts from 0 again.
   std::uint64_t takeMissed();
   /// The lane of a call that was in flight when read() last saw it, or 0.
   std::uint32_t laneOf(std::uint64_t number) const;
@@ -45,14 +46,15 @@ class Follower {
     std::uint64_t until = 0; ///< ticks: the end of the last one
   };
   Record copy(std::uint64_t number) const;
-  bool overwritten(std::uint64_t number) const;
+  std::uint64_t oldest();
+  Record find(std::uint64_t number);
   void settle(std::uint64_t ticks, std::vector<Call>& ended);
   void place(const Record& record, std::uint64_t ticks, std::vector<Call>& ended);
 
   const std::shared_ptr<Block> block_;
   BlockHead& head_;
   Record* const records_;
-  std::uint64_t capacity_ = 0;
+  std::uint64_t capacity_ = 0; ///< as oldest() last saw it
   std::uint64_t next_;
   std::uint64_t missed_ = 0;
   std::vector<Lane> lanes_;

@@ -24,7 +24,8 @@ class CallListener {
 class RecordReader {
  public:
   virtual ~RecordReader() = default;
-  /// The record's half is full of calls that it may not have read.
+  /// Half of the record has been written since the last call of this: read it soon, or calls are
+  /// overwritten.
   virtual void filled() = 0;
   /// The call makes no progress; `peer`: the rank that it waits for, or -1.
   virtual void waits(std::uint64_t number, int peer, const std::string& text) = 0;

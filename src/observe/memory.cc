@@ -61,7 +61,7 @@ struct File {
     // A child's copy of the descriptor is an unconnected socket; it gets a file of its own.
     if (process == ::getpid()) return true;
     std::string why;
-    for (std::size_t most = kMostBlocks; most > 0; most /= 8) {
+    for (std::size_t most = kMostBlocks; most > 0; most /= 2) {
       try {
         fd = base::makeMemoryFile(blockAt(most), kPage);
       } catch (const Error& error) {
@@ -115,7 +115,8 @@ std::unique_ptr<Block> Block::take() {
   if (!file.ready()) return nullptr;
   const bool reuse = file.closed.size() > kKept || file.fresh == file.blocks;
   if (reuse && file.closed.empty()) {
-    file.none("more than " + std::to_string(file.blocks) + " communicators are open");
+    file.none(std::to_string(file.blocks) +
+              " communicators are open, or closed but not yet in their trace");
     return nullptr;
   }
   const std::size_t index = reuse ? file.closed.front() : file.fresh;
@@ -137,6 +138,13 @@ std::unique_ptr<Block> Block::take() {
               Record{});
   static_cast<BlockHead*>(at)->opened = ++file.opened;
   return std::unique_ptr<Block>(new Block(index, at, ::getpid()));
+}
+
+bool Block::scarce() {
+  File& file = File::ofProcess();
+  const base::NoFork whole;
+  const std::lock_guard lock(file.mutex);
+  return 2 * (file.fresh - file.closed.size()) > file.blocks;
 }
 
 bool Block::here() const { return ::getpid() == process_; }

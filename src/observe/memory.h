@@ -13,6 +13,8 @@ class Block {
  public:
   /// Null if the system gives no memory, or all blocks are taken. Never throws for these.
   static std::unique_ptr<Block> take();
+  /// Whether more than half of this process's blocks are in use.
+  static bool scarce();
   /// The head stays readable until the block is taken again.
   ~Block();
   Block(const Block&) = delete;

@@ -2,6 +2,7 @@
 #include "observe/recorder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -66,6 +67,8 @@ void Recorder::keepFor(std::unique_ptr<RecordReader> reader) {
   reader_ = std::move(reader);
   end_records_ = &none_;
   end_mask_ = 0;
+  // As many as if it had grown for a reader from the first call on.
+  resize(std::min<std::uint64_t>(std::bit_ceil(number_ + 1), kMostTraced), number_);
 }
 
 Ticket Recorder::beginHeard(const CallFacts& call, std::uint64_t sequence, bool collective) {
@@ -86,7 +89,8 @@ Ticket Recorder::beginHeard(const CallFacts& call, std::uint64_t sequence, bool 
   return ticket;
 }
 
-/// More calls than there are records may be in flight.
+/// The call is not in the fast path's record: listeners or a reader want its end, or it was
+/// overwritten while in flight.
 void Recorder::endOtherwise(std::uint64_t number, bool failed) {
   if (number & kHeard) endHeard(number & ~kHeard, failed);
   else if (reader_) measureEnd(number, failed);
@@ -110,9 +114,25 @@ void Recorder::measureEnd(std::uint64_t number, bool failed) {
 
 void Recorder::grow() {
   const std::uint64_t more = 2 * (mask_ + 1);
-  if (more > (reader_ ? kMostTraced : kMostRecords) || !block_->allocate(more)) return;
-  // At the first time that the records are full, each keeps its place. (If an earlier allocation
-  // failed, those that should be elsewhere are lost: readers compare numbers.)
+  if (more <= (reader_ ? kMostTraced : kMostRecords)) resize(more, number_ - 1);
+}
+
+/// `last`: the last call that has a record. The old places keep their contents, for readers that do
+/// not know the new capacity yet.
+void Recorder::resize(std::uint64_t more, std::uint64_t last) {
+  if (more <= mask_ + 1 || !block_->allocate(more)) return;
+  // Calls up to number mask_ keep their places. There are later ones only if the record was full
+  // before: there was no reader, or no memory.
+  for (std::uint64_t n = last; n > mask_ && last - n <= mask_; --n) {
+    const Record& from = records_[n & mask_];
+    Record& to = records_[n & (more - 1)];
+    put(to.sequence, from.sequence);
+    put(to.entered, from.entered);
+    put(to.ended, from.ended);
+    put(to.what, from.what);
+    put(to.count, from.count);
+    std::atomic_ref(to.number).store(n, std::memory_order_release);
+  }
   mask_ = more - 1;
   if (!reader_) end_mask_ = mask_;
   std::atomic_ref(head_->capacity).store(more, std::memory_order_release);

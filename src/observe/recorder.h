@@ -75,8 +75,8 @@ struct Identity {
 };
 
 /// One thread at a time, except fail(). Other threads, signal handlers and processes may read what
-/// it writes at any time. A call costs a few stores. With listeners or a reader it takes another
-/// way, which costs calls without them no instruction.
+/// it writes at any time. A call costs a few stores. Listeners and readers are served on a slow
+/// path; without them a call executes no further instruction.
 class Recorder {
  public:
   explicit Recorder(const Identity& identity);
@@ -96,7 +96,7 @@ class Recorder {
   /// From now on the listener hears of this rank's calls. Call it between calls.
   void listen(std::unique_ptr<CallListener> listener);
   /// From now on the ends of calls are measured, and kMostTraced calls are kept, for the reader,
-  /// which is destroyed when no more calls come. Call it once, between calls, with a record().
+  /// which is destroyed when no more calls come. Call it once, between calls, with a block().
   void keepFor(std::unique_ptr<RecordReader> reader);
   /// What a reader reads; null: nothing is recorded.
   const std::shared_ptr<Block>& block() const { return block_; }
@@ -134,7 +134,8 @@ class Recorder {
     if ((number & mask_) == 0) grow();
     Record& record = records_[number & mask_];
     latest_ = base::ticks() | 1;
-    put(head.claimed, number);
+    // A reader that sees this number also sees all earlier records, and their capacity.
+    std::atomic_ref(head.claimed).store(number, std::memory_order_release);
     // A reader that sees a part of the new record also sees that the old one was given up.
     std::atomic_thread_fence(std::memory_order_release);
     put(record.sequence, sequence);
@@ -160,13 +161,15 @@ class Recorder {
   void endHeard(std::size_t index, bool failed);
   void measureEnd(std::uint64_t number, bool failed);
   void grow();
+  void resize(std::uint64_t more, std::uint64_t last);
 
   std::shared_ptr<Block> block_; ///< null: nothing is recorded
   BlockHead* head_ = nullptr;
   BlockHead* unheard_ = nullptr; ///< head_ while there is no listener
   Record* records_ = &none_;
   std::uint64_t mask_ = 0;
-  /// The same, or none_ if the ends of calls are measured.
+  /// records_; or &none_ while a trace reads, so that no record matches and ended() takes the slow
+  /// path, which reads the clock.
   Record* end_records_ = &none_;
   std::uint64_t end_mask_ = 0;
   std::uint64_t number_ = 0;

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/no_signals.h"
 #include "base/ticks.h"
+#include "observe/memory.h"
 
 namespace rondo::observe {
 
@@ -35,6 +36,8 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
 constexpr std::chrono::milliseconds kNap{250};
 /// Lanes of a communicator: further calls in flight share the last one.
 constexpr std::uint32_t kLanes = 100;
+/// Closed communicators whose records are not read yet: so many wake the thread.
+constexpr std::ptrdiff_t kManyClosed = 32;
 
 std::int64_t readClock(clockid_t clock) {
   timespec now{};
@@ -86,6 +89,7 @@ struct Trace::Source {
   const int number; ///< in the rank's trace
   const Identity identity;
   std::atomic<bool> closed{false};
+  bool reading = false; ///< in the current pass; guarded by Trace::mutex_
   // Only the thread that writes.
   Follower follower;
   std::vector<Mark> marks; ///< of calls that have no lane yet
@@ -117,7 +121,7 @@ class Trace::Reader final : public RecordReader {
 
 struct Trace::Look {
   struct Part {
-    std::shared_ptr<Source> source;
+    std::shared_ptr<Source> source; ///< null: closed, and written out
     bool closed;
   };
   std::vector<Part> parts;
@@ -197,9 +201,9 @@ void Trace::begin(const ClockOffset& clock) {
 
 void Trace::follow(const std::shared_ptr<Trace>& trace, Recorder& recorder) {
   if (recorder.block()) recorder.keepFor(std::make_unique<Reader>(trace, recorder));
-  else
-    base::log(LogLevel::warn, trace->path_, ": the calls of a communicator are missing, ",
-              "because they are not recorded; RONDO_DEBUG=info says why");
+  else if (!trace->told_.exchange(true))
+    base::log(LogLevel::warn, trace->path_, ": a communicator is not traced, because there is no ",
+              "memory for its record of calls; RONDO_DEBUG=info says why");
 }
 
 void Trace::add(const TraceSpan& span) {
@@ -212,12 +216,20 @@ void Trace::add(const TraceSpan& span) {
 std::shared_ptr<Trace::Source> Trace::newSource(const Recorder& recorder) {
   release();
   const std::lock_guard lock(mutex_);
-  if (!threaded_) // nobody reads the records of communicators that are gone: their calls are lost
-    std::erase_if(live_, [this](const auto& source) {
-      if (!source->closed.load(std::memory_order_acquire)) return false;
-      left_out_ += source->follower.unread();
-      return true;
+  const auto closed = [](const std::shared_ptr<Source>& source) {
+    return source->closed.load(std::memory_order_acquire);
+  };
+  if (std::count_if(live_.begin(), live_.end(), closed) >= kManyClosed) wake();
+  // Without a thread no record is read before the end.
+  while (!threaded_ || Block::scarce()) {
+    const auto oldest = std::find_if(live_.begin(), live_.end(), [&](const auto& source) {
+      return closed(source) && !source->reading;
     });
+    if (oldest == live_.end()) break;
+    left_out_ += (*oldest)->follower.unread();
+    std::erase_if(marks_, [&](const Mark& mark) { return mark.source == *oldest; });
+    live_.erase(oldest);
+  }
   live_.push_back(std::make_shared<Source>(sources_++, recorder.identity(), recorder));
   return live_.back();
 }
@@ -248,26 +260,28 @@ void Trace::main() {
 /// ends it does not wait for one of the lowest priority.
 void Trace::drain(bool all) {
   Look look = this->look();
-  std::vector<std::shared_ptr<Source>> gone;
   for (auto& [source, closed] : look.parts) {
     take(*source, all);
-    if (closed && (all || !stopping_)) gone.push_back(std::move(source));
-  }
-  for (const TraceSpan& span : look.spans) format(span);
-  flush();
-  look.parts.clear();
-  const std::lock_guard lock(mutex_);
-  for (auto& source : gone) {
+    if (!closed || (stopping_ && !all)) continue;
+    const std::lock_guard lock(mutex_);
     std::erase(live_, source);
     written_out_.push_back(std::move(source));
   }
+  for (const TraceSpan& span : look.spans) format(span);
+  flush();
+  const std::lock_guard lock(mutex_);
+  for (auto& [source, closed] : look.parts)
+    if (source) source->reading = false;
+  look.parts.clear(); // now, while live_ has them too: this thread must not free a record
 }
 
 Trace::Look Trace::look() {
   Look now;
   const std::lock_guard lock(mutex_);
-  for (const auto& source : live_)
+  for (const auto& source : live_) {
+    source->reading = true;
     now.parts.push_back({source, source->closed.load(std::memory_order_acquire)});
+  }
   now.spans.swap(spans_);
   for (Mark& mark : marks_) {
     Source& of = *mark.source;
@@ -316,7 +330,7 @@ void Trace::finish() {
   facts.add("calls", calls_).add("left_out", left_out);
   if (left_out > 0 && !ended_)
     base::log(LogLevel::warn, path_, ": ", left_out,
-              " calls are missing: they came faster than they could be written");
+              " calls or spans are not in the trace: its thread did not read them in time");
   events_.about(rank_, "end of rondo trace", facts);
   write(events_.take() + "\n]\n");
 }

@@ -28,10 +28,10 @@ struct ClockOffset {
 };
 
 /// The trace of a rank's communicator, with those that are split from it. One low-priority thread
-/// reads their records, formats and writes. Calls that it did not read before they were overwritten
-/// are counted and left out. At a full disk, and at 256 MiB, the trace ends, which the log says
-/// once, and the job goes on. All functions: any thread, and none throws for these reasons. In a
-/// forked child it does nothing.
+/// reads their records, formats and writes. Calls that it did not read before their memory was
+/// needed for others are counted and left out. At a full disk, and at 256 MiB, the trace ends,
+/// which the log says once, and the job goes on. All functions: any thread, and none throws for
+/// these reasons. In a forked child it does nothing.
 class Trace {
  public:
   /// `first`: the first communicator. Makes the folder (mode 0700) and the new file
@@ -94,13 +94,15 @@ class Trace {
   std::int64_t monotonic_ = 0; ///< ... and CLOCK_MONOTONIC
   bool threaded_ = false;      ///< set by begin()
 
+  std::atomic<bool> told_{false};      ///< the log says that a communicator is not traced
   std::atomic<bool> stopping_{true};   ///< begin() has not been called, or finish() has
   std::atomic<std::uint32_t> word_{0}; ///< the thread sleeps on it; a change wakes it
   std::mutex mutex_;
   // Guarded by mutex_.
   int sources_ = 0;
   std::vector<std::shared_ptr<Source>> live_;
-  /// Closed and written. Not freed by the writing thread: it would hold locks of the process.
+  /// Closed and written. Freed by a thread of the program: the SCHED_IDLE writer could be
+  /// descheduled while it holds the process-wide lock of the blocks.
   std::vector<std::shared_ptr<Source>> written_out_;
   std::vector<TraceSpan> spans_;
   std::vector<Mark> marks_;

@@ -14,6 +14,7 @@
 
 #include "base/unique_fd.h"
 #include "observe/dump.h"
+#include "observe/follow.h"
 #include "observe/memory.h"
 #include "observe/recorder.h"
 #include "observe/trace.h"
@@ -65,6 +66,109 @@ TEST_CASE("a trace has all calls of communicators that were closed before they w
   });
   CHECK(traced.facts == json{{"calls", 10000}, {"left_out", 0}});
   CHECK(traced.spans.size() == 10000);
+}
+
+// Proves: what the record did before it was traced does not change what is kept.
+TEST_CASE("a trace has all calls of a communicator that had made many calls before it was traced") {
+  for (const std::uint64_t before : {63, 64, 2047, 2100, 5000, 20000}) {
+    INFO(before << " calls before");
+    const Traced traced([before](Recorder&, const std::shared_ptr<Trace>& trace) {
+      Recorder late({7, 9, 0, 1, "self"});
+      for (std::uint64_t i = 1; i <= before; ++i) call(late, i);
+      Trace::follow(trace, late);
+      for (std::uint64_t i = 1; i <= 3000; ++i) call(late, before + i);
+    });
+    CHECK(traced.facts == json{{"calls", 3000}, {"left_out", 0}});
+    CHECK(traced.spans.size() == 3000);
+  }
+}
+
+// Proves: closed communicators whose records wait for the traces' threads leave blocks for others.
+// The threads nap; the communicators of all traces are opened and closed meanwhile.
+TEST_CASE("programs that open and close communicators quickly have records for all of them") {
+  constexpr std::uint64_t kTraces = 4, kOpened = 300, kCalls = 20;
+  const TemporaryFolder folder;
+  std::uint64_t recorded = 0;
+  {
+    std::vector<std::shared_ptr<Trace>> traces;
+    for (std::uint64_t t = 0; t < kTraces; ++t) {
+      traces.push_back(Trace::open(folder.file("t"), {7, t, 0, 1, "self"}));
+      traces.back()->begin({});
+    }
+    for (std::uint64_t i = 0; i < kOpened; ++i)
+      for (const auto& trace : traces) {
+        Recorder one({7, 100 + i, 0, 1, "self"});
+        Trace::follow(trace, one);
+        if (one.block()) ++recorded;
+        for (std::uint64_t k = 1; k <= kCalls; ++k) call(one, k);
+      }
+  }
+  CHECK(recorded == kTraces * kOpened);
+  std::uint64_t calls = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.file("t")))
+    for (const json& event : json::parse(tools::readFile(file.path().string())))
+      if (event["name"] == "end of rondo trace")
+        calls += event["args"]["calls"].get<std::uint64_t>() +
+                 event["args"]["left_out"].get<std::uint64_t>();
+  CHECK(calls == kTraces * kOpened * kCalls);
+}
+
+/// A record that the test writes itself.
+struct Written {
+  void write(std::uint64_t number) {
+    block->records()[number % kFewRecords] = {number, number, 1, 2, kShape.packed(), 1};
+  }
+  std::shared_ptr<Block> block = Block::take();
+};
+
+TEST_CASE("a follower waits for a call that is being written, and counts one that never was") {
+  Written record;
+  BlockHead& head = record.block->head();
+  head.capacity = kFewRecords;
+  Follower follower(record.block, 1);
+  std::vector<Follower::Call> ended;
+  const auto read = [&] {
+    while (follower.read(head.claimed, ~std::uint64_t{0}, ended)) {
+    }
+  };
+  record.write(1);
+  head.claimed = 2;
+  read();
+  CHECK(ended.size() == 1);
+  CHECK(follower.unread() == 1);
+  CHECK(follower.takeMissed() == 0);
+  record.write(2);
+  head.claimed = 4; // 3 never comes: calls begin one after the other
+  record.write(4);
+  read();
+  CHECK(ended.size() == 3);
+  CHECK(follower.unread() == 0);
+  CHECK(follower.takeMissed() == 1);
+}
+
+/// Reads nothing.
+struct Silent final : RecordReader {
+  void filled() override {}
+  void waits(std::uint64_t, int, const std::string&) override {}
+};
+
+TEST_CASE("a follower reads every call of a record that grows meanwhile") {
+  for (int round = 0; round < 100; ++round) {
+    Recorder recorder({7, 9, 0, 1, "self"});
+    recorder.keepFor(std::make_unique<Silent>());
+    Follower follower(recorder.block(), 1);
+    std::jthread writer([&recorder] {
+      for (std::uint64_t i = 1; i < kMostTraced; ++i) call(recorder, i);
+    });
+    std::vector<Follower::Call> ended;
+    while (follower.last() + 1 < kMostTraced)
+      follower.read(follower.last(), ~std::uint64_t{0}, ended);
+    writer.join();
+    while (follower.read(follower.last(), ~std::uint64_t{0}, ended)) {
+    }
+    REQUIRE(follower.takeMissed() == 0);
+    REQUIRE(ended.size() == kMostTraced - 1);
+  }
 }
 
 TEST_CASE("a trace leaves out a call that was overwritten while it was in flight, and counts it") {
@@ -128,18 +232,32 @@ TEST_CASE("calls that callbacks hear of are in the trace, too") {
   CHECK(traced.facts == json{{"calls", 100}, {"left_out", 0}});
 }
 
+// Proves also: a record that grows for a trace keeps the calls that were made before, and the end
+// of one that is in flight meanwhile.
 TEST_CASE("a dump of a traced communicator has its last 2048 calls") {
-  std::size_t lines = 0;
-  const Traced traced([&](Recorder& recorder, const std::shared_ptr<Trace>&) {
-    for (std::uint64_t i = 1; i <= 3000; ++i) call(recorder, i);
+  std::size_t early = 0, late = 0;
+  const auto dumped = [] {
+    std::size_t lines = 0;
     const TemporaryFolder folder;
     const base::UniqueFd file(
         ::open(folder.file("dump").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     REQUIRE(writeDump(memoryFile(), file.get(), "request", 'R') == 0);
     for (const std::string& line : tools::linesOf(tools::readFile(folder.file("dump"))))
       lines += line.find("\"state\":\"completed\"") != std::string::npos ? 1 : 0;
+    return lines;
+  };
+  const Traced traced([&](Recorder& recorder, const std::shared_ptr<Trace>& trace) {
+    Recorder other({7, 9, 0, 1, "self"});
+    for (std::uint64_t i = 1; i <= 3000; ++i) call(other, i);
+    const Ticket last = other.begin({kShape.packed(), 1}, 3001, true);
+    Trace::follow(trace, other);
+    last.end(false);
+    late = dumped();
+    for (std::uint64_t i = 1; i <= 3000; ++i) call(recorder, i);
+    early = dumped() - late;
   });
-  CHECK(lines == kMostRecords);
+  CHECK(late == kMostRecords);
+  CHECK(early == kMostRecords);
 }
 
 } // namespace

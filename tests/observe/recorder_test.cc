@@ -1,6 +1,7 @@
 // The record of calls: what it keeps, what its dumps contain, and what they do not believe.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -290,6 +291,22 @@ TEST_CASE("a forked child makes no dump, and its end changes nothing in the pare
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);
   CHECK(linesOf(0x9000)[0]["open"] == true);
+}
+
+TEST_CASE("a limit of file sizes leaves as many records as it allows") {
+  Recorder recorder({7, 0x9100, 0, 1, "self"});
+  const pid_t child = ::fork(); // which makes a file of its own
+  if (child == 0) {
+    const rlimit limit{blockAt(300), blockAt(300)};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Recorder own({7, 0x9101, 0, 1, "self"});
+    FileHead head;
+    const bool read = ::pread(memoryFile(), &head, sizeof(head), 0) == sizeof(head);
+    ::_exit(read && head.blocks == 256 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("calls of a communicator are recorded with their order, arguments and ends") {

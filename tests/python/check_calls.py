@@ -100,6 +100,25 @@ class Futures(unittest.TestCase):
             """)
         self.assertEqual((output, status), ("whole\n", 0))
 
+    def test_the_end_of_a_dtype_may_call(self):
+        output, status = program("""
+            alone, = rondo.threads(1)
+
+            class End:
+                def __init__(self, end):
+                    self.end = end
+                def __del__(self):
+                    self.end()
+
+            def reduce(**metadata):  # Rondo keeps the last dtype of each type
+                alone.all_reduce(np.ones(3, np.dtype("f4", metadata=metadata)))
+            reduce(it=End(lambda: reduce(it=End(lambda: print("whole")))))
+            reduce()
+            reduce()
+            print("after")
+            """)
+        self.assertEqual((output, status), ("whole\nafter\n", 0))
+
     def test_memory_cannot_move(self):
         a = bytearray(8)
         future = self.first.broadcast_async(a, root=1)

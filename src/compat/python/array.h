@@ -18,8 +18,10 @@ struct Argument {
 };
 
 /// An array in host memory that some Python object owns. It is used where it is; nothing is copied.
-/// It keeps the object alive, and objects with the buffer protocol cannot be resized meanwhile. All
-/// functions, also the destructor, need the interpreter's lock.
+/// It keeps the object alive. Meanwhile a bytearray or array.array cannot be resized, and
+/// ndarray.resize() refuses to reallocate, unless it is called with refcheck=False; for NumPy's
+/// arrays the buffer protocol gives no better protection. All functions, also the destructor, need
+/// the interpreter's lock.
 class Array {
  public:
   enum class Access { read, write };

@@ -3,6 +3,7 @@
 #include "compat/python/numpy.h"
 
 #include <array>
+#include <utility>
 
 namespace rondo::compat::python {
 
@@ -23,8 +24,8 @@ struct Fields {
 
 constexpr int kContiguous = 0x1, kWritable = 0x400, kWarnOnWrite = 1 << 31;
 
-/// Guarded by the interpreter's lock. It keeps its objects for ever: then no other object gets the
-/// address of one of them.
+/// Guarded by the interpreter's lock. Holds a reference to each object in it, so that no other
+/// object can get its address while it is compared.
 struct Known {
   PyObject* ndarray = nullptr; ///< NumPy's class; null: not found yet
   std::array<PyObject*, kDataTypeCount> dtypes{};
@@ -71,9 +72,9 @@ std::optional<NumpyArray> readNumpy(nb::handle object, bool write) {
 void learnNumpy(nb::handle object, const NumpyArray& array) {
   if (!known.ndarray) findNumpy();
   if (object.type().ptr() != known.ndarray || !asExpected(object, array)) return;
-  PyObject*& dtype = known.dtypes[static_cast<std::size_t>(array.type)];
-  Py_XDECREF(dtype);
-  dtype = nb::object(object.attr("dtype")).release().ptr();
+  PyObject* const dtype = nb::object(object.attr("dtype")).release().ptr();
+  PyObject* const old = std::exchange(known.dtypes[static_cast<std::size_t>(array.type)], dtype);
+  Py_XDECREF(old); // last: it may run Python code, which may call Rondo
 }
 
 } // namespace rondo::compat::python

@@ -20,9 +20,10 @@ struct NumpyArray {
 };
 
 /// Returns the array of a numpy.ndarray (no class derived from it) that is C-contiguous and, if
-/// `write` is set, writable, and whose dtype is known from learnNumpy(). The array is valid as long
-/// as the object lives: NumPy moves no memory of an array to which somebody else refers. Needs the
-/// interpreter's lock.
+/// `write` is set, writable, and whose dtype is known from learnNumpy(). The array is valid while
+/// the caller holds a reference to the object: meanwhile ndarray.resize() refuses to reallocate,
+/// unless it is called with refcheck=False; the buffer protocol gives no better protection. Needs
+/// the interpreter's lock.
 std::optional<NumpyArray> readNumpy(nb::handle object, bool write);
 
 /// Remembers the dtype of an array that was read in another way, if the object is a numpy.ndarray
