@@ -1,4 +1,5 @@
-// A bounded channel in memory that both ranks see: the data path of every mapped transport.
+// A bounded channel in memory that both ranks see: the data path of every mapped transport. It is
+// more than 500 lines long because both ends must agree on one layout and its states.
 #pragma once
 
 #include <algorithm>

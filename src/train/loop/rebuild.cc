@@ -13,7 +13,7 @@ namespace rondo::training {
 
 namespace {
 
-/// What a rank has, for the others: Kept without the values.
+/// What a rank tells the others about a state that it holds (see Kept), without the values.
 struct Claim {
   std::int32_t any = 0, changes = 0, shards = 0, rank = 0, next = 0, epoch = 0;
   std::int64_t total = -1;
