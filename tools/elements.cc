@@ -11,7 +11,7 @@ namespace rondo::tools {
 namespace {
 
 /// Encodes a float type that is narrower than 32 bits.
-std::uint64_t encodeNarrow(DataTypeTraits::Format format, double value) {
+std::uint64_t encodeNarrow(detail::DataTypeTraits::Format format, double value) {
   const std::uint64_t sign = std::signbit(value) ? 1 : 0;
   int exponent = 0; // |value| = fraction * 2^exponent, fraction in [0.5, 1)
   std::frexp(value, &exponent);
@@ -36,7 +36,7 @@ std::uint64_t encodeFloat(DataType type, double value) {
 
 std::int64_t exactLimit(DataType type) {
   constexpr int kMostBits = 20;
-  const DataTypeTraits& row = traits(type);
+  const detail::DataTypeTraits& row = traits(type);
   // A float has an implicit bit besides its mantissa, and 2^n itself is exact too.
   if (row.isFloat()) return std::int64_t{1} << std::min(row.format.mantissa + 1, kMostBits);
   const int bits = static_cast<int>(8 * row.bytes) - (row.isSigned() ? 1 : 0);

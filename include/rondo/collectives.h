@@ -1,8 +1,7 @@
-// Properties of each collective: one row each, which everything else reads.
+// Collective: the collectives, and their names.
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -11,149 +10,32 @@
 
 namespace rondo {
 
-/// The collectives; also the key of the algorithm registry.
+/// The collectives: allreduce, broadcast, ..., as in detail/collectives.def. `sendrecv` is one Send
+/// or Recv; `scan` is a prefix reduction, and `exclusivescan` one without the rank's own input.
 enum class Collective : std::uint8_t {
-  allreduce,
-  reduce,
-  reducescatter,
-  broadcast,
-  scatter,
-  gather,
-  allgather,
-  alltoall,
-  barrier,
-  sendrecv,      ///< one Send or Recv
-  scan,          ///< prefix reduction
-  exclusivescan, ///< prefix reduction without the rank's own input
+#define RONDO_COLLECTIVE(collective, ...) collective,
+#include "rondo/detail/collectives.def"
+#undef RONDO_COLLECTIVE
 };
 
-/// What a buffer of a collective contains, in blocks of the call's `count` elements.
-struct BufferBlocks {
-  enum class Number : std::uint8_t { none, one, one_per_rank };
-  enum class Holders : std::uint8_t { all, root, all_but_rank_0 };
+} // namespace rondo
 
-  Number number = Number::none;
-  Holders holders = Holders::all; ///< the other ranks do not have this buffer
+#include "rondo/detail/collective_traits.h"
 
-  constexpr bool perRank() const { return number == Number::one_per_rank; }
-  constexpr bool rootOnly() const { return holders == Holders::root; }
-  constexpr std::size_t count(int ranks, int rank, int root) const {
-    if (number == Number::none || (rootOnly() && rank != root)) return 0;
-    if (holders == Holders::all_but_rank_0 && rank == 0) return 0;
-    return perRank() ? static_cast<std::size_t>(ranks) : 1;
-  }
-  /// Index of the rank's own block.
-  constexpr std::size_t own(int rank) const {
-    return perRank() ? static_cast<std::size_t>(rank) : 0;
-  }
-};
+namespace rondo {
 
-/// The ranks whose input a block of the output is made from. If the input has one block for each
-/// rank, the block of the receiving rank is used.
-enum class Contributors : std::uint8_t {
-  nobody, ///< no data move
-  peer,   ///< the sender
-  root,
-  of_block, ///< the rank to which the block of the output belongs
-  // From here on the contributions are reduced.
-  everyone,
-  up_to_own,  ///< rank 0 to the receiving rank
-  before_own, ///< rank 0 to the one before the receiving rank
-};
+inline constexpr std::size_t kCollectiveCount = detail::kCollectiveTraits.size();
 
-/// Ranks [first, end).
-struct RankRange {
-  int first = 0, end = 0;
-
-  constexpr bool empty() const { return first == end; }
-  auto operator<=>(const RankRange&) const = default;
-};
-
-struct CollectiveTraits {
-  Collective collective{};
-  std::string_view name;  ///< lower case, as in options and commands
-  std::string_view title; ///< in NCCL's spelling
-  std::string_view alias; ///< accepted in place of the name; may be empty
-  BufferBlocks input{}, output{};
-  Contributors contributors = Contributors::nobody;
-  /// Whether the call may run in place: input and output are the same buffer if both have as many
-  /// blocks; otherwise the smaller buffer is the rank's own block of the larger one.
-  bool in_place = false;
-
-  constexpr bool reduces() const { return contributors >= Contributors::everyone; }
-  constexpr bool movesData() const { return contributors != Contributors::nobody; }
-  constexpr bool hasRoot() const { return input.rootOnly() || output.rootOnly(); }
-  /// The ranks whose input block `block` of `rank`'s output is made from, in this order if they are
-  /// reduced. Each contributes block input.own(rank) of its input. Empty for barriers, and for Send
-  /// and Recv.
-  constexpr RankRange contributorsTo(int rank, int block, int root, int ranks) const {
-    switch (contributors) {
-      case Contributors::root: return {root, root + 1};
-      case Contributors::of_block: return {block, block + 1};
-      case Contributors::everyone: return {0, ranks};
-      case Contributors::up_to_own: return {0, rank + 1};
-      case Contributors::before_own: return {0, rank};
-      case Contributors::nobody:
-      case Contributors::peer: break;
-    }
-    return {};
-  }
-  /// Whether a buffer has one block for each rank. Such a collective has a v-form, with blocks of
-  /// different sizes.
-  constexpr bool perRank() const { return input.perRank() || output.perRank(); }
-};
-
-/// One row per collective, in the order of the enumeration.
-inline constexpr auto kCollectiveTraits = [] {
-  using C = Collective;
-  using From = Contributors;
-  constexpr BufferBlocks none{};
-  constexpr BufferBlocks one{BufferBlocks::Number::one};
-  constexpr BufferBlocks each{BufferBlocks::Number::one_per_rank};
-  constexpr BufferBlocks root_one{BufferBlocks::Number::one, BufferBlocks::Holders::root};
-  constexpr BufferBlocks root_each{BufferBlocks::Number::one_per_rank, BufferBlocks::Holders::root};
-  constexpr BufferBlocks one_but_rank_0{BufferBlocks::Number::one,
-                                        BufferBlocks::Holders::all_but_rank_0};
-  return std::to_array<CollectiveTraits>({
-      // collective, name, title, alias, input, output, contributors, in_place
-      {C::allreduce, "allreduce", "AllReduce", "all_reduce", one, one, From::everyone, true},
-      {C::reduce, "reduce", "Reduce", "", one, root_one, From::everyone, true},
-      {C::reducescatter, "reducescatter", "ReduceScatter", "reduce_scatter", each, one,
-       From::everyone, true},
-      {C::broadcast, "broadcast", "Broadcast", "bcast", root_one, one, From::root, true},
-      {C::scatter, "scatter", "Scatter", "", root_each, one, From::root, true},
-      {C::gather, "gather", "Gather", "", one, root_each, From::of_block, true},
-      {C::allgather, "allgather", "AllGather", "all_gather", one, each, From::of_block, true},
-      {C::alltoall, "alltoall", "AllToAll", "all_to_all", each, each, From::of_block, false},
-      {C::barrier, "barrier", "Barrier", "", none, none, From::nobody, false},
-      {C::sendrecv, "sendrecv", "Send/Recv", "send_recv", one, one, From::peer, false},
-      {C::scan, "scan", "Scan", "", one, one, From::up_to_own, true},
-      {C::exclusivescan, "exclusivescan", "ExclusiveScan", "exscan", one, one_but_rank_0,
-       From::before_own, true},
-  });
-}();
-
-inline constexpr std::size_t kCollectiveCount = kCollectiveTraits.size();
-
-constexpr const CollectiveTraits& traits(Collective c) {
-  return kCollectiveTraits[static_cast<std::size_t>(c)];
-}
-
+/// Every collective once.
 inline constexpr auto kCollectives = [] {
   std::array<Collective, kCollectiveCount> all{};
   for (std::size_t i = 0; i < kCollectiveCount; ++i) all[i] = static_cast<Collective>(i);
   return all;
 }();
 
-static_assert(
-    [] {
-      for (const Collective c : kCollectives)
-        if (traits(c).collective != c) return false;
-      return true;
-    }(),
-    "the rows are not in the order of the enumeration");
-
+/// Whether the call has an operator.
 constexpr bool reduces(Collective c) { return traits(c).reduces(); }
+/// Whether the call has a root.
 constexpr bool hasRoot(Collective c) { return traits(c).hasRoot(); }
 
 /// "allreduce", "reducescatter", ...

@@ -25,8 +25,8 @@ template <class T>
 struct ElementTraits {};
 template <std::integral T>
 requires(!std::same_as<T, bool> &&
-         integerType(std::is_signed_v<T>, sizeof(T)).has_value()) struct ElementTraits<T> {
-  static constexpr DataType kType = *integerType(std::is_signed_v<T>, sizeof(T));
+         detail::integerType(std::is_signed_v<T>, sizeof(T)).has_value()) struct ElementTraits<T> {
+  static constexpr DataType kType = *detail::integerType(std::is_signed_v<T>, sizeof(T));
 };
 template <>
 struct ElementTraits<float> {

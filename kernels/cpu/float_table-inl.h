@@ -29,6 +29,20 @@ ReduceFunction floatOperator(ReduceOp::Kind op) {
   return nullptr;
 }
 
+/// The functions of a float with 8 * kBytes bits, which are 8 or 16.
+template <std::size_t kBytes>
+ReduceFunction smallFloatOperator(DataType type, ReduceOp::Kind op) {
+  return detail::withFloat<kBytes, ReduceFunction>(type, [op](auto constant) {
+    return floatOperator<typename SmallFloatOf<decltype(constant)::value>::type>(op);
+  });
+}
+template <std::size_t kBytes>
+ScaleFunction smallFloatScale(DataType type) {
+  return detail::withFloat<kBytes, ScaleFunction>(type, [](auto constant) -> ScaleFunction {
+    return scale<typename SmallFloatOf<decltype(constant)::value>::type>;
+  });
+}
+
 } // namespace rondo::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -12,12 +12,10 @@ namespace rondo::kernels::HWY_NAMESPACE {
 namespace {
 
 ReduceFunction reduction(DataType type, ReduceOp::Kind op) {
-  return type == DataType::float16 ? floatOperator<Float16>(op) : floatOperator<BFloat16>(op);
+  return smallFloatOperator<2>(type, op);
 }
 
-ScaleFunction scaling(DataType type) {
-  return type == DataType::float16 ? scale<Float16> : scale<BFloat16>;
-}
+ScaleFunction scaling(DataType type) { return smallFloatScale<2>(type); }
 
 } // namespace
 } // namespace rondo::kernels::HWY_NAMESPACE

@@ -12,13 +12,10 @@ namespace rondo::kernels::HWY_NAMESPACE {
 namespace {
 
 ReduceFunction reduction(DataType type, ReduceOp::Kind op) {
-  return type == DataType::float8e4m3 ? floatOperator<Float8E4M3>(op)
-                                      : floatOperator<Float8E5M2>(op);
+  return smallFloatOperator<1>(type, op);
 }
 
-ScaleFunction scaling(DataType type) {
-  return type == DataType::float8e4m3 ? scale<Float8E4M3> : scale<Float8E5M2>;
-}
+ScaleFunction scaling(DataType type) { return smallFloatScale<1>(type); }
 
 } // namespace
 } // namespace rondo::kernels::HWY_NAMESPACE

@@ -9,8 +9,10 @@
 #endif
 
 #include <cstdint>
+#include <type_traits>
 
 #include "hwy/highway.h"
+#include "rondo/types.h"
 
 // vcvtph2ps and vcvtps2ph convert binary16 exactly as IEEE 754 requires. Without them, SmallFloat
 // does.
@@ -168,9 +170,6 @@ struct SmallFloat : Codes<T> {
   static constexpr int kRebias = (127 - ((1 << (kExponent - 1)) - 1)) * kExponentStep;
 };
 
-using Float8E4M3 = SmallFloat<std::uint8_t, 4, 3, false>;
-using Float8E5M2 = SmallFloat<std::uint8_t, 5, 2, true>;
-
 #if RONDO_NATIVE_FLOAT16
 struct Float16 {
   using Lane = std::uint16_t;
@@ -186,8 +185,20 @@ struct Float16 {
     hn::StoreU(hn::BitCast(codes, hn::DemoteTo(DHalf(), v)), codes, to);
   }
 };
-#else
-using Float16 = SmallFloat<std::uint16_t, 5, 10, true>;
+#endif
+
+/// The format of a float with 16 or 8 bits: as its row says, or one that does the same faster.
+template <DataType kType,
+          class Code = std::conditional_t<sizeOf(kType) == 1, std::uint8_t, std::uint16_t>>
+struct SmallFloatOf
+    : std::type_identity<SmallFloat<Code, traits(kType).format.exponent,
+                                    traits(kType).format.mantissa, traits(kType).format.infinity>> {
+};
+template <>
+struct SmallFloatOf<DataType::bfloat16> : std::type_identity<BFloat16> {};
+#if RONDO_NATIVE_FLOAT16
+template <>
+struct SmallFloatOf<DataType::float16> : std::type_identity<Float16> {};
 #endif
 
 } // namespace rondo::kernels::HWY_NAMESPACE

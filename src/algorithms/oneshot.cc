@@ -45,7 +45,7 @@ RankPlan build(const Spec& spec, int rank) {
     auto sends = lane.step().with(in(0));
     for (int i = 1; i <= receivers; ++i) sends.send((rank + i) % spec.ranks);
   }
-  const RankRange from = traits(spec.collective).contributorsTo(rank, 0, 0, spec.ranks);
+  const detail::RankRange from = traits(spec.collective).contributorsTo(rank, 0, 0, spec.ranks);
   if (from.empty()) return plan.take();
   auto reduce = lane.step();
   for (int r = from.first; r < from.end; ++r) {

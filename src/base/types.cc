@@ -34,7 +34,7 @@ std::string_view name(DataType type) { return traits(type).name; }
 DataType parseDataType(std::string_view text) {
   std::array<std::string_view, kDataTypeCount> names;
   for (std::size_t i = 0; i < kDataTypeCount; ++i) {
-    const DataTypeTraits& row = kDataTypeTraits[i];
+    const detail::DataTypeTraits& row = detail::kDataTypeTraits[i];
     names[i] = row.name;
     if (base::equalIgnoringCase(text, row.name)) return row.type;
     for (const std::string_view alias : row.aliases)
@@ -55,7 +55,7 @@ std::string_view name(Collective collective) { return traits(collective).name; }
 Collective parseCollective(std::string_view text) {
   std::array<std::string_view, kCollectiveCount> names;
   for (std::size_t i = 0; i < kCollectiveCount; ++i) {
-    const CollectiveTraits& row = kCollectiveTraits[i];
+    const detail::CollectiveTraits& row = detail::kCollectiveTraits[i];
     if (base::equalIgnoringCase(text, row.name)) return row.collective;
     if (!row.alias.empty() && base::equalIgnoringCase(text, row.alias)) return row.collective;
     names[i] = row.name;

@@ -29,7 +29,7 @@ struct Form {
 /// All forms; the codes are given in this order.
 constexpr auto kForms = [] {
   constexpr std::size_t v_forms = std::ranges::count_if(
-      kCollectiveTraits, [](const CollectiveTraits& of) { return of.perRank(); });
+      detail::kCollectiveTraits, [](const detail::CollectiveTraits& of) { return of.perRank(); });
   std::array<Form, kCollectiveCount + v_forms> forms{};
   std::size_t next = 0;
   for (const Collective c : kCollectives) forms[next++] = {c, false};
@@ -76,7 +76,7 @@ struct Extent {
 
 Extent extentOf(const Call& call, int rank, int size) {
   if (call.collective == Collective::sendrecv) return call.sending ? Extent{1, 0} : Extent{0, 1};
-  const CollectiveTraits& of = traits(call.collective);
+  const detail::CollectiveTraits& of = traits(call.collective);
   return {of.input.count(size, rank, call.root), of.output.count(size, rank, call.root),
           of.input.own(rank), of.output.own(rank)};
 }
@@ -181,7 +181,7 @@ std::size_t signedCount(const Call& call) {
   };
   // Reducescatterv and allgatherv have one table, equal on all ranks. In alltoallv each rank has
   // two of its own; in rooted calls only the root has one.
-  const CollectiveTraits& of = traits(call.collective);
+  const detail::CollectiveTraits& of = traits(call.collective);
   if (of.hasRoot() || of.input.perRank() == of.output.perRank()) return 0;
   return sum((of.input.perRank() ? call.layout->input : call.layout->output).counts);
 }

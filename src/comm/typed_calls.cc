@@ -16,7 +16,7 @@ struct Used {
 };
 
 Used usedBy(Collective collective, int rank, int ranks, int root) {
-  const CollectiveTraits& of = traits(collective);
+  const detail::CollectiveTraits& of = traits(collective);
   return {of.input.count(ranks, rank, root), of.output.count(ranks, rank, root)};
 }
 
@@ -63,12 +63,13 @@ CollectiveCall checkedInPlace(Collective collective, int rank, int ranks, const 
            elements(data.size) + " cannot be divided into " + std::to_string(most) + " blocks");
   const std::size_t count = data.size / most;
   // The buffer with fewer blocks is the rank's own block of the other one.
-  const auto at = [&](std::size_t own, std::size_t other, const BufferBlocks& larger) -> void* {
+  const auto at = [&](std::size_t own, std::size_t other,
+                      const detail::BufferBlocks& larger) -> void* {
     if (own == 0) return nullptr;
     const std::size_t block = own < other ? larger.own(rank) : 0;
     return static_cast<std::byte*>(data.data) + block * count * sizeOf(data.type);
   };
-  const CollectiveTraits& of = traits(collective);
+  const detail::CollectiveTraits& of = traits(collective);
   return {.collective = collective,
           .input = at(blocks.input, blocks.output, of.output),
           .output = at(blocks.output, blocks.input, of.input),

@@ -22,7 +22,7 @@ constexpr ProgramKind programKind(DataType type, ReduceOp::Kind op, bool changes
   if (!changes) return {DataType::uint8, bor, sizeOf(type)};
   if (op == band || op == bor || op == bxor) return {DataType::uint8, op, sizeOf(type)};
   if (op == avg) op = isFloat(type) ? premul_sum : sum;
-  if (!isFloat(type) && (op == sum || op == prod)) type = *integerType(false, sizeOf(type));
+  if (!isFloat(type) && (op == sum || op == prod)) type = *detail::integerType(false, sizeOf(type));
   return {type, op, 1};
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kPastCaches = 8 << 20;
 
 bool pastCaches(const plan::RankPlan& plan, const plan::CallShape& shape) {
-  const BufferBlocks& output = traits(plan.spec.collective).output;
+  const detail::BufferBlocks& output = traits(plan.spec.collective).output;
   if (!output.perRank() || output.rootOnly()) return false;
   const auto& counts = shape.output.counts;
   const std::size_t elements = shape.uneven()

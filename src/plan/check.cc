@@ -72,7 +72,7 @@ Report check(std::span<const RankPlan> plans, const CheckOptions& options) {
     throw Error(ErrorCode::invalid_argument, "cannot check: " + what);
   };
   if (plans.empty()) refuse("there are no plans");
-  if (traits(plans[0].spec.collective).contributors == Contributors::peer) {
+  if (traits(plans[0].spec.collective).contributors == detail::Contributors::peer) {
     refuse("one Send or Recv has no plan of its own");
   }
   for (const int depth : options.depths) {

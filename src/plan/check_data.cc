@@ -231,14 +231,14 @@ class DataFlow {
 
   /// What the collective defines for a chunk of the output: contributions of some ranks.
   struct Promise {
-    RankRange ranks;     ///< if empty, the chunk may hold anything
-    std::uint32_t chunk; ///< of their input
+    detail::RankRange ranks; ///< if empty, the chunk may hold anything
+    std::uint32_t chunk;     ///< of their input
 
     auto operator<=>(const Promise&) const = default;
   };
 
   Promise promiseOf(int rank, std::uint32_t c) const {
-    const CollectiveTraits& collective = traits(spec_.collective);
+    const detail::CollectiveTraits& collective = traits(spec_.collective);
     const auto block = static_cast<int>(c / k_);
     const auto chunk = static_cast<std::uint32_t>(collective.input.own(rank)) * k_ + c % k_;
     return {collective.contributorsTo(rank, block, spec_.root, spec_.ranks), chunk};

@@ -176,7 +176,7 @@ Memory memoryOf(const RankPlan& plan, bool in_place) {
   const auto outputs = outputBlocks(plan.spec, plan.rank) * k;
   std::uint32_t input = 0, output = inputs, end = inputs + outputs;
   if (in_place && hasInPlace(plan.spec, plan.rank)) {
-    const CollectiveTraits& collective = traits(plan.spec.collective);
+    const detail::CollectiveTraits& collective = traits(plan.spec.collective);
     output = static_cast<std::uint32_t>(collective.input.own(plan.rank)) * k;
     input = static_cast<std::uint32_t>(collective.output.own(plan.rank)) * k;
     end = std::max(inputs, outputs);

@@ -4,7 +4,7 @@
 namespace rondo::plan {
 namespace {
 
-std::uint32_t blocks(const BufferBlocks& buffer, const Spec& spec, int rank) {
+std::uint32_t blocks(const detail::BufferBlocks& buffer, const Spec& spec, int rank) {
   // If nothing moves, steps use one block of 0 elements.
   if (!traits(spec.collective).movesData()) return 1;
   return static_cast<std::uint32_t>(buffer.count(spec.ranks, rank, spec.root));

@@ -14,7 +14,7 @@ using Mark = std::uint32_t;
 
 std::optional<Mark> markOf(const Spec& spec, int rank, const Piece& piece) {
   if (piece.count != 1 || piece.space == Space::scratch || piece.space == Space::window) return {};
-  const CollectiveTraits& collective = traits(spec.collective);
+  const detail::CollectiveTraits& collective = traits(spec.collective);
   const auto own = static_cast<Mark>(rank), ranks = static_cast<Mark>(spec.ranks);
   const bool of_input = piece.space == Space::input;
   if (!collective.perRank()) return {};

@@ -11,8 +11,8 @@ namespace {
 
 /// "4 on root -> 1, own 2 -> 0, in place": numbers of blocks with 4 ranks, own blocks of rank 2.
 std::string words(Collective c) {
-  const CollectiveTraits& of = traits(c);
-  const auto blocks = [](const BufferBlocks& buffer) {
+  const detail::CollectiveTraits& of = traits(c);
+  const auto blocks = [](const detail::BufferBlocks& buffer) {
     const std::size_t root = buffer.count(4, 3, 3), other = buffer.count(4, 2, 3);
     if (buffer.rootOnly()) CHECK(other == 0);
     else CHECK(root == other);
@@ -46,7 +46,7 @@ TEST_CASE("each collective has its blocks, its in-place rule and its v-form") {
 
 TEST_CASE("each block of an output is made from the ranks that MPI names") {
   const auto from = [](Collective c, int rank, int block) {
-    const RankRange ranks = traits(c).contributorsTo(rank, block, 1, 4);
+    const detail::RankRange ranks = traits(c).contributorsTo(rank, block, 1, 4);
     return std::pair(ranks.first, ranks.end);
   };
   CHECK(from(Collective::allreduce, 2, 0) == std::pair(0, 4));

@@ -218,8 +218,9 @@ std::int32_t inputValue(int rank, std::size_t block, std::size_t i) {
 /// The expected element i of block b of the rank's output.
 std::int32_t expected(const plan::Spec& spec, int rank, std::size_t b, std::size_t i,
                       std::int32_t factor) {
-  const CollectiveTraits& of = traits(spec.collective);
-  const RankRange from = of.contributorsTo(rank, static_cast<int>(b), spec.root, spec.ranks);
+  const detail::CollectiveTraits& of = traits(spec.collective);
+  const detail::RankRange from =
+      of.contributorsTo(rank, static_cast<int>(b), spec.root, spec.ranks);
   std::int32_t sum = 0;
   for (int r = from.first; r < from.end; ++r) sum += inputValue(r, of.input.own(rank), i);
   return of.reduces() ? factor * sum : sum;

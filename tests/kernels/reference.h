@@ -72,7 +72,7 @@ struct Format {
 };
 
 inline Format smallFormat(DataType type) {
-  const DataTypeTraits::Format format = traits(type).format;
+  const detail::DataTypeTraits::Format format = traits(type).format;
   return {format.exponent, format.mantissa, format.infinity};
 }
 

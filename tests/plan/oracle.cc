@@ -278,11 +278,11 @@ class Run {
   Numbers wantedOutput(std::size_t r, std::size_t t) const {
     const auto n = schedule_.count;
     const int rank = static_cast<int>(r);
-    const CollectiveTraits& of = traits(spec_.collective);
+    const detail::CollectiveTraits& of = traits(spec_.collective);
     const std::size_t first = of.input.own(rank) * n;
     Numbers wanted(outputBlocks(spec_, rank) * n);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const RankRange from =
+      const detail::RankRange from =
           of.contributorsTo(rank, static_cast<int>(i / n), spec_.root, spec_.ranks);
       for (int q = from.first; q < from.end; ++q)
         wanted[i] += inputs_[static_cast<std::size_t>(q)][t][first + i % n];

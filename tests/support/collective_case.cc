@@ -88,7 +88,7 @@ struct Layout {
 
 Layout layoutOf(const CollectiveCase& call, int rank, int ranks) {
   // sendrecv is a ring: to the right, from the left
-  const CollectiveTraits& of = traits(call.collective);
+  const detail::CollectiveTraits& of = traits(call.collective);
   return {static_cast<int>(of.input.count(ranks, rank, call.root)),
           static_cast<int>(of.output.count(ranks, rank, call.root)),
           static_cast<int>(of.input.own(rank)), static_cast<int>(of.output.own(rank))};

@@ -179,7 +179,7 @@ std::uint64_t inputBits(const Recipe& recipe, int rank, std::size_t index) {
                               : integerInput(recipe, rank, index);
 }
 
-std::uint64_t resultBits(const Recipe& recipe, RankRange of, std::size_t index) {
+std::uint64_t resultBits(const Recipe& recipe, detail::RankRange of, std::size_t index) {
   return isFloat(recipe.type) ? encodeFloat(recipe.type, floatResult(recipe, of, index))
                               : integerResult(recipe, of, index);
 }

@@ -47,12 +47,12 @@ std::size_t Call::wrongElements(const Pattern& pattern) const {
   const auto* data = static_cast<const std::byte*>(output);
   if (collective == Collective::sendrecv)
     return pattern.differsFromInput(data, (rank + ranks - 1) % ranks, 0, count);
-  const CollectiveTraits& of = traits(collective);
+  const detail::CollectiveTraits& of = traits(collective);
   const std::size_t first = of.input.own(rank) * count;
   std::size_t wrong = 0;
   for (std::size_t b = 0; b < of.output.count(ranks, rank, root); ++b) {
     const std::byte* block = data + b * count * sizeOf(type);
-    const RankRange from = of.contributorsTo(rank, static_cast<int>(b), root, ranks);
+    const detail::RankRange from = of.contributorsTo(rank, static_cast<int>(b), root, ranks);
     wrong += of.reduces() ? pattern.differsFromReduction(block, from, first, count)
                           : pattern.differsFromInput(block, from.first, first, count);
   }

@@ -33,7 +33,7 @@ void Pattern::makeInputs() {
   }
 }
 
-Pattern::Table Pattern::reductionOf(RankRange of) const {
+Pattern::Table Pattern::reductionOf(detail::RankRange of) const {
   const std::size_t size = sizeOf(type_);
   const Recipe recipe{type_, *op_, ranks_};
   Table reduction(kPeriod * size);
@@ -86,9 +86,9 @@ std::size_t Pattern::differsFromInput(const void* data, int rank, std::size_t fi
   return differs(inputs_[static_cast<std::size_t>(rank)], data, first, count);
 }
 
-std::size_t Pattern::differsFromReduction(const void* data, RankRange of, std::size_t first,
+std::size_t Pattern::differsFromReduction(const void* data, detail::RankRange of, std::size_t first,
                                           std::size_t count) const {
-  if (of == RankRange{0, ranks_}) return differs(reduction_, data, first, count);
+  if (of == detail::RankRange{0, ranks_}) return differs(reduction_, data, first, count);
   return differs(reductionOf(of), data, first, count);
 }
 

@@ -38,14 +38,14 @@ class Pattern {
   /// input, or of the reduction of these ranks' inputs.
   std::size_t differsFromInput(const void* data, int rank, std::size_t first,
                                std::size_t count) const;
-  std::size_t differsFromReduction(const void* data, RankRange of, std::size_t first,
+  std::size_t differsFromReduction(const void* data, detail::RankRange of, std::size_t first,
                                    std::size_t count) const;
 
  private:
   using Table = std::vector<std::byte>; ///< kPeriod elements
 
   void makeInputs();
-  Table reductionOf(RankRange of) const;
+  Table reductionOf(detail::RankRange of) const;
   std::size_t differs(const Table& table, const void* data, std::size_t first,
                       std::size_t count) const;
 

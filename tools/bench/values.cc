@@ -151,7 +151,7 @@ std::uint64_t integerInput(const Recipe& recipe, int rank, std::size_t index) {
   return signExtend(recipe.type, value);
 }
 
-double floatResult(const Recipe& recipe, RankRange of, std::size_t index) {
+double floatResult(const Recipe& recipe, detail::RankRange of, std::size_t index) {
   const Kind kind = recipe.op.kind();
   double result = 0;
   for (int rank = of.first; rank < of.end; ++rank) {
@@ -172,7 +172,7 @@ double floatResult(const Recipe& recipe, RankRange of, std::size_t index) {
   return result + 0.0; // makes a zero positive, as a sum of terms of both signs is
 }
 
-std::uint64_t integerResult(const Recipe& recipe, RankRange of, std::size_t index) {
+std::uint64_t integerResult(const Recipe& recipe, detail::RankRange of, std::size_t index) {
   const Kind kind = recipe.op.kind();
   std::uint64_t result = 0;
   for (int rank = of.first; rank < of.end; ++rank) {

@@ -24,7 +24,7 @@ double floatInput(const Recipe& recipe, int rank, std::size_t index);
 std::uint64_t integerInput(const Recipe& recipe, int rank, std::size_t index);
 
 /// The exact reduction of element `index` over these ranks.
-double floatResult(const Recipe& recipe, RankRange of, std::size_t index);
-std::uint64_t integerResult(const Recipe& recipe, RankRange of, std::size_t index);
+double floatResult(const Recipe& recipe, detail::RankRange of, std::size_t index);
+std::uint64_t integerResult(const Recipe& recipe, detail::RankRange of, std::size_t index);
 
 } // namespace rondo::tools

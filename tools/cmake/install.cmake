@@ -9,7 +9,7 @@ if(NOT TARGET rondo_trainer)
   set(absent PATTERN train.h EXCLUDE)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rondo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        COMPONENT headers FILES_MATCHING PATTERN "*.h" ${absent})
+        COMPONENT headers FILES_MATCHING PATTERN "*.h" PATTERN "*.def" ${absent})
 if(TARGET rondo_train_onednn)
   install(TARGETS rondo_train_onednn LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT onednn)
 endif()

@@ -118,7 +118,7 @@ struct PortableBFloat16 {
 
 namespace rondo::kernels::cuda {
 
-/// The integer types, by size and sign; a float needs a row below.
+/// The format of an integer type, by size and sign.
 template <DataType kType>
 struct FormatOf {
   static constexpr int kBits = 8 * static_cast<int>(sizeOf(kType));
@@ -128,6 +128,13 @@ struct FormatOf {
                          std::conditional_t<kBits == 32, std::uint32_t, std::uint64_t>>>;
   using type =
       Integer<std::conditional_t<traits(kType).isSigned(), std::make_signed_t<Unsigned>, Unsigned>>;
+};
+/// The format of a float with 16 or 8 bits: as its row says, unless it is specialized below.
+template <DataType kType>
+requires(isFloat(kType) && sizeOf(kType) <= 2) struct FormatOf<kType> {
+  using Code = std::conditional_t<sizeOf(kType) == 1, std::uint8_t, std::uint16_t>;
+  using type = SmallFloat<Code, traits(kType).format.exponent, traits(kType).format.mantissa,
+                          traits(kType).format.infinity>;
 };
 template <>
 struct FormatOf<DataType::float16> : std::type_identity<Float16> {};

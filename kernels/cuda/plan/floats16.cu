@@ -4,8 +4,8 @@
 namespace rondo::kernels::cuda {
 
 const void* halfPlan(DataType type, ReduceOp::Kind op) {
-  return type == DataType::float16 ? planKernelOf<DataType::float16>(op)
-                                   : planKernelOf<DataType::bfloat16>(op);
+  return detail::withFloat<2, const void*>(
+      type, [op](auto constant) { return planKernelOf<decltype(constant)::value>(op); });
 }
 
 } // namespace rondo::kernels::cuda

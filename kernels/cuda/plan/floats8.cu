@@ -4,8 +4,8 @@
 namespace rondo::kernels::cuda {
 
 const void* float8Plan(DataType type, ReduceOp::Kind op) {
-  return type == DataType::float8e4m3 ? planKernelOf<DataType::float8e4m3>(op)
-                                      : planKernelOf<DataType::float8e5m2>(op);
+  return detail::withFloat<1, const void*>(
+      type, [op](auto constant) { return planKernelOf<decltype(constant)::value>(op); });
 }
 
 } // namespace rondo::kernels::cuda

@@ -4,8 +4,8 @@
 namespace rondo::kernels::cuda {
 
 const void* halfKernel(DataType type, ReduceOp::Kind kind) {
-  return type == DataType::float16 ? floatOperator<DataType::float16>(kind)
-                                   : floatOperator<DataType::bfloat16>(kind);
+  return detail::withFloat<2, const void*>(
+      type, [kind](auto constant) { return floatOperator<decltype(constant)::value>(kind); });
 }
 
 } // namespace rondo::kernels::cuda

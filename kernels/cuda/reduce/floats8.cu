@@ -4,8 +4,8 @@
 namespace rondo::kernels::cuda {
 
 const void* float8Kernel(DataType type, ReduceOp::Kind kind) {
-  return type == DataType::float8e4m3 ? floatOperator<DataType::float8e4m3>(kind)
-                                      : floatOperator<DataType::float8e5m2>(kind);
+  return detail::withFloat<1, const void*>(
+      type, [kind](auto constant) { return floatOperator<decltype(constant)::value>(kind); });
 }
 
 } // namespace rondo::kernels::cuda

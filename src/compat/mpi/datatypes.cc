@@ -57,8 +57,8 @@ std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
   switch (sort) {
     case Sort::opaque: return std::nullopt;
     case Sort::bytes: return DataType::uint8;
-    case Sort::signed_integer: return integerType(true, size);
-    case Sort::unsigned_integer: return integerType(false, size);
+    case Sort::signed_integer: return detail::integerType(true, size);
+    case Sort::unsigned_integer: return detail::integerType(false, size);
     case Sort::real:
       if (size == 4) return DataType::float32;
       if (size == 8) return DataType::float64;

@@ -21,7 +21,7 @@ namespace {
 /// By NCCL's numbers.
 constexpr auto kTypes = [] {
   std::array<DataType, ncclNumTypes> types{};
-  for (const DataTypeTraits& row : kDataTypeTraits)
+  for (const detail::DataTypeTraits& row : detail::kDataTypeTraits)
     if (row.nccl >= 0) types[static_cast<std::size_t>(row.nccl)] = row.type;
   return types;
 }();
@@ -53,7 +53,7 @@ double integer(const void* scalar, bool is_signed) {
 }
 
 /// Decodes a float type that is narrower than 32 bits.
-double narrow(unsigned bits, DataTypeTraits::Format format) {
+double narrow(unsigned bits, detail::DataTypeTraits::Format format) {
   const int exponent = format.exponent, mantissa = format.mantissa;
   const unsigned most = (1U << exponent) - 1;
   const int bias = static_cast<int>(most >> 1);
@@ -125,7 +125,7 @@ ReduceOp builtInOperator(ncclRedOp_t op) {
 }
 
 double scalarOf(const void* scalar, DataType type) {
-  const DataTypeTraits& row = traits(type);
+  const detail::DataTypeTraits& row = traits(type);
   if (row.isFloat()) {
     switch (row.bytes) {
       case 1: return narrow(read<std::uint8_t>(scalar), row.format);

@@ -35,9 +35,9 @@ std::string typeText(nb::handle object) {
 /// The type of a format character of Python's module struct, with the size in the buffer.
 std::optional<DataType> typeOf(char format, Py_ssize_t bytes) {
   if (std::string_view("bhilqn").find(format) != std::string_view::npos)
-    return integerType(true, static_cast<std::size_t>(bytes));
+    return detail::integerType(true, static_cast<std::size_t>(bytes));
   if (std::string_view("BHILQN").find(format) != std::string_view::npos)
-    return integerType(false, static_cast<std::size_t>(bytes));
+    return detail::integerType(false, static_cast<std::size_t>(bytes));
   if (format == 'e' && bytes == 2) return DataType::float16;
   if (format == 'f' && bytes == 4) return DataType::float32;
   if (format == 'd' && bytes == 8) return DataType::float64;
@@ -50,7 +50,7 @@ std::optional<DataType> typeOf(char format, Py_ssize_t bytes) {
   if (text.find("bool") != std::string::npos) hint = "; pass a.view(numpy.uint8)";
   if (text.find("complex") != std::string::npos) hint = "; pass a.view(numpy.float64 or float32)";
   std::string known;
-  for (const DataTypeTraits& row : kDataTypeTraits)
+  for (const detail::DataTypeTraits& row : detail::kDataTypeTraits)
     known += (known.empty() ? "" : ", ") + std::string(row.numpy);
   refuseType(argument.call, name(argument) + " has elements that Rondo does not have (" + text +
                                 "); it has " + known + hint);
@@ -161,7 +161,7 @@ bool Array::fromExtension(nb::handle object, const Argument& argument, Access ac
 namespace {
 
 std::optional<DataType> typeOf(const nb::dlpack::dtype& type) {
-  for (const DataTypeTraits& row : kDataTypeTraits)
+  for (const detail::DataTypeTraits& row : detail::kDataTypeTraits)
     if (type.lanes == 1 && type.code == row.dlpack && type.bits == 8 * row.bytes) return row.type;
   return std::nullopt;
 }

@@ -19,7 +19,7 @@ std::optional<DataType> ownType(at::ScalarType type) {
   static const auto known = [] {
     std::array<std::optional<DataType>, static_cast<std::size_t>(at::ScalarType::NumOptions)> types;
     for (std::size_t i = 0; i < types.size(); ++i)
-      for (const DataTypeTraits& row : kDataTypeTraits)
+      for (const detail::DataTypeTraits& row : detail::kDataTypeTraits)
         if (row.torch == c10::toString(static_cast<at::ScalarType>(i))) types[i] = row.type;
     return types;
   }();
