@@ -3,7 +3,7 @@
 #ifdef RONDO_HAVE_DNNL
 #include "allocations/counting_new.h"
 #include "support/test.h"
-#include "train_layers/owner.h"
+#include "train/layers/owner.h"
 
 namespace rondo::test {
 namespace {

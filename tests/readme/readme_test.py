@@ -101,7 +101,7 @@ class Checkout:
             return command.replace("mpirun", "mpirun.openmpi --oversubscribe").replace(
                 "./your-mpi-program", "./your-mpi-program allreduce 1024")
         if "./your-nccl-program" in command:
-            program = self.build / "tests/compat_nccl/own/grid"
+            program = self.build / "tests/compat/nccl/own/grid"
             return command.replace("./your-nccl-program", f"{program} one 2 997") \
                 if program.exists() else None
         if command.startswith("pip install") or " pip " in command:

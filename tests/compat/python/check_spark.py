@@ -1,0 +1,160 @@
+"""Proves what rondo.spark.run() promises, in local mode and on a local cluster of two workers.
+
+Skipped where PySpark or a Java runtime is missing."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy
+
+import rondo
+
+try:
+    import pyarrow
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    import rondo.spark
+    MISSING = None if shutil.which("java") else "there is no Java runtime"
+except ImportError as error:
+    MISSING = str(error)
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "src/compat/python/examples"
+RANKS = 2
+OPTIONS = {"spark.ui.enabled": "false", "spark.log.level": "OFF",
+           "spark.sql.shuffle.partitions": "3"}
+
+
+def quiet(builder):
+    for name, value in OPTIONS.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+@unittest.skipIf(MISSING, f"no Spark: {MISSING}")
+class Spark(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # of the workers
+        cls.spark = quiet(SparkSession.builder.master(f"local[{RANKS}]")).getOrCreate()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.spark.stop()
+
+    def test_results_arrive_by_rank(self):
+        def job(comm, factor):
+            return comm.rank, comm.size, comm.all_reduce(numpy.full(3, factor * (comm.rank + 1.0)))
+
+        results = rondo.spark.run(job, RANKS, args=(10,))
+        for rank, (own, size, total) in enumerate(results):
+            self.assertEqual((own, size), (rank, RANKS))
+            numpy.testing.assert_array_equal(total, numpy.full(3, 30.0))
+
+    def test_each_row_is_on_one_rank(self):
+        rows = [(i, i / 2, [float(i), float(2 * i)], f"row {i}") for i in range(1001)]
+        names = "i long, half double, pair array<double>, s string"
+        frame = self.spark.createDataFrame(rows, names)
+        for partitions in (RANKS, 5):
+            data = frame.repartition(partitions)
+            arrays = rondo.spark.run(lambda comm, data: data, RANKS, data)
+            tables = rondo.spark.run(lambda comm, data: data, RANKS, data, format="arrow")
+            batches = rondo.spark.run(lambda comm, data: [one.num_rows for one in data], RANKS,
+                                      data, format="batches")
+            self.assertEqual(sorted(i for part in arrays for i in part["i"]), list(range(1001)))
+            self.assertEqual(sum(map(sum, batches)), 1001)
+            self.assertTrue(all(len(part["i"]) > 100 for part in arrays))
+            for part in arrays:
+                self.assertEqual(part["pair"].shape, (len(part["i"]), 2))
+                numpy.testing.assert_array_equal(part["half"], part["i"] / 2)
+                numpy.testing.assert_array_equal(part["pair"][:, 1], 2.0 * part["i"])
+                self.assertEqual(list(part["s"]), [f"row {i}" for i in part["i"]])
+            self.assertIsInstance(tables[0], pyarrow.Table)
+            self.assertEqual(sum(table.num_rows for table in tables), 1001)
+
+    def test_lists_of_different_lengths_are_refused(self):
+        frame = self.spark.createDataFrame([([1.0],), ([1.0, 2.0, 3.0],)] * 4, "x array<double>")
+        with self.assertRaisesRegex(rondo.Error, 'column "x" has lists of different lengths'):
+            rondo.spark.run(lambda comm, data: None, RANKS, frame)
+
+    def test_the_driver_learns_which_rank_raised_and_why(self):
+        def job(comm):
+            if comm.rank == 1:
+                raise ValueError("no such file: seven")
+            comm.all_reduce(numpy.ones(1000))
+
+        with self.assertRaises(rondo.Error) as raised:
+            rondo.spark.run(job, RANKS)
+        self.assertEqual(raised.exception.culprit, 1)
+        self.assertIn("ValueError: no such file: seven", str(raised.exception))
+
+    def test_a_rank_that_dies_is_named(self):
+        def job(comm):
+            if comm.rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            comm.all_reduce(numpy.ones(1000))
+
+        with self.assertRaises(rondo.Error) as raised:
+            rondo.spark.run(job, RANKS)
+        self.assertEqual(raised.exception.culprit, 1)
+        self.assertEqual(raised.exception.code, "peer_dead")
+
+    def test_a_failed_stage_is_tried_again_with_all_ranks(self):
+        def job(comm, folder):
+            begun = pathlib.Path(folder, f"rank {comm.rank}")
+            attempt = len(begun.read_text()) if begun.exists() else 0
+            begun.write_text("x" * (attempt + 1))
+            if attempt == 0 and comm.rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return attempt, float(comm.all_reduce(numpy.ones(1))[0])
+
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(rondo.spark.run(job, RANKS, args=(folder,)), [(1, RANKS)] * RANKS)
+
+    def test_wrong_arguments_name_the_argument(self):
+        for wrong, named in (({"num_proc": 0}, "num_proc"), ({"format": "csv"}, "format")):
+            with self.assertRaisesRegex(rondo.ArgumentError, named):
+                rondo.spark.run(lambda comm: None, **{"num_proc": 1, **wrong})
+
+    def test_an_option_that_does_not_exist_fails_with_its_name(self):
+        with self.assertRaisesRegex(Exception, "there is no option sppeed"):
+            rondo.spark.run(lambda comm: None, RANKS, sppeed=1)
+
+
+@unittest.skipIf(MISSING, f"no Spark: {MISSING}")
+class Cluster(unittest.TestCase):
+    """Two workers, each with executors of its own, in other processes than the driver."""
+
+    def example(self, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            submit = pathlib.Path(pyspark.__file__).parent / "bin/spark-submit"
+            command = [str(submit), "--master", "local-cluster[2,1,1024]"]
+            for name, value in OPTIONS.items():
+                command += ["--conf", f"{name}={value}"]
+            command += ["--conf", f"spark.executorEnv.PYTHONPATH={os.environ['PYTHONPATH']}"]
+            done = subprocess.run(
+                [*command, *map(str, words)], capture_output=True, text=True, cwd=folder,
+                timeout=300, env={**os.environ, "PYSPARK_PYTHON": sys.executable,
+                                  "PYSPARK_DRIVER_PYTHON": sys.executable})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_logistic_regression(self):
+        out = self.example(EXAMPLES / "spark_logistic_regression.py")
+        self.assertGreater(float(out.split("accuracy ")[1].split(",")[0]), 0.8)
+
+    def test_a_perceptron_continues_after_the_death_of_a_rank(self):
+        out = self.example("--py-files", EXAMPLES / "numpy_mlp.py", EXAMPLES / "spark_mlp.py",
+                           "--fail")
+        self.assertIn("2 ranks, continued after step 100", out)
+        self.assertGreater(float(out.split("accuracy ")[1].split(",")[0]), 0.8)
+
+
+if __name__ == "__main__":
+    unittest.main()
