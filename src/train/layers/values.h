@@ -19,7 +19,7 @@ struct Learned {
 
 // Each value has output(), which returns the output shape for an input shape, and learned(), which
 // returns the weights for that input shape. Both throw Error(invalid_argument) for a shape that the
-// layer does not support.
+// layer does not support. kByFeature: each output feature depends on one input feature only.
 
 /// y = x W^T + b
 struct Linear {
@@ -31,12 +31,16 @@ struct Linear {
 
 /// max(x, 0)
 struct Relu {
+  static constexpr bool kByFeature = true;
+
   SampleShape output(const SampleShape& in) const { return in; }
   Learned learned(const SampleShape&) const { return {}; }
 };
 
 /// Channels x height x width as features, in this order.
 struct Flatten {
+  static constexpr bool kByFeature = true;
+
   SampleShape output(const SampleShape& in) const { return {in.size(), 1, 1}; }
   Learned learned(const SampleShape&) const { return {}; }
 };
@@ -61,6 +65,7 @@ struct Convolution {
 
 /// The maximum of a window. Padding is never the maximum.
 struct MaxPool {
+  static constexpr bool kByFeature = true;
   Window window;
 
   SampleShape output(const SampleShape& in) const { return window.over(in); }
@@ -69,6 +74,7 @@ struct MaxPool {
 
 /// The mean of a window, in which padding counts as zeros.
 struct AveragePool {
+  static constexpr bool kByFeature = true;
   Window window;
 
   SampleShape output(const SampleShape& in) const { return window.over(in); }
@@ -77,6 +83,8 @@ struct AveragePool {
 
 /// The mean of all places of a channel.
 struct GlobalAveragePool {
+  static constexpr bool kByFeature = true;
+
   SampleShape output(const SampleShape& in) const { return {in.channels, 1, 1}; }
   Learned learned(const SampleShape&) const { return {}; }
 };

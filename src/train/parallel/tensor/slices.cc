@@ -30,11 +30,10 @@ namespace {
 
 template <class Value>
 constexpr bool kCut = std::is_same_v<Value, Linear> || std::is_same_v<Value, Convolution>;
-/// Layers in which each output feature depends on one input feature only.
 template <class Value>
-constexpr bool kPasses = std::is_same_v<Value, Relu> || std::is_same_v<Value, Flatten> ||
-                         std::is_same_v<Value, MaxPool> || std::is_same_v<Value, AveragePool> ||
-                         std::is_same_v<Value, GlobalAveragePool>;
+constexpr bool kPasses = requires {
+  Value::kByFeature;
+};
 
 bool isCut(const LayerValue& layer) {
   return std::visit([](const auto& value) { return kCut<std::decay_t<decltype(value)>>; }, layer);
