@@ -162,16 +162,4 @@ std::vector<double> Counts::wireLoad() const {
   return load;
 }
 
-std::vector<double> Counts::portLoad() const {
-  std::vector<double> load(static_cast<std::size_t>(rounds));
-  std::map<std::pair<int, int>, double> sent, received; // by round and rank
-  for (const Transfer& t : transfers) {
-    const double out = sent[{t.round, t.channel.src}] += t.bytes;
-    const double in = received[{t.round, t.channel.dst}] += t.bytes;
-    double& most = load[static_cast<std::size_t>(t.round - 1)];
-    most = std::max({most, out, in});
-  }
-  return load;
-}
-
 } // namespace rondo::plan

@@ -59,8 +59,6 @@ struct Counts {
 
   /// For each round, the largest load of any channel; element 0 is round 1.
   std::vector<double> wireLoad() const;
-  /// For each round, the largest load of any rank: what it sends or, if that is more, receives.
-  std::vector<double> portLoad() const;
 };
 
 /// `plans`: of all ranks. Throws Error(invalid_argument) if they are not well-formed, do not match,
