@@ -110,7 +110,35 @@ bool isRefused(const TrainOption& option, const std::string& value) {
   }
 }
 
+/// Initializes any member of an aggregate.
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+
+/// The number of members of an aggregate.
+template <class Aggregate, class... Initializers>
+consteval std::size_t members() {
+  if constexpr (requires { Aggregate{Initializers{}..., Anything{}}; })
+    return members<Aggregate, Initializers..., Anything>();
+  else return sizeof...(Initializers);
+}
+
+/// The number of members of structs that are members themselves.
+template <class... Groups>
+consteval std::size_t membersOf() {
+  return (members<Groups>() + ...) - sizeof...(Groups);
+}
+
 } // namespace
+
+TEST_CASE("each member of TrainOptions has a row, except for stop and elastic.joined") {
+  using T = TrainOptions;
+  constexpr std::size_t all =
+      members<T>() + membersOf<T::Folds, T::Servers, T::Averaging, T::Stragglers, T::Optimizer,
+                               T::Gradients, T::Sharding, T::Pipeline, T::Files, T::Elastic>();
+  CHECK(all == trainOptionTable().size() + 2);
+}
 
 TEST_CASE("the help shows each row of the table of options") {
   const std::string help = tools::shell("$RONDO train --help").out;
