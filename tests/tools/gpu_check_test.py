@@ -58,7 +58,7 @@ def program(path, text):
 def checkout(source, place):
     """As much of a source tree as the tool looks at, with stubs in front of PATH."""
     for name in ("tools", "bench/cuda", "stubs", "packages/usr/include",
-                 *(f"tests/{kind}_gpu" for kind in ("bad", "blind", "good", "hanging"))):
+                 *(f"tests/{kind}/gpu" for kind in ("bad", "blind", "good", "hanging"))):
         (place / name).mkdir(parents=True)
     shutil.copy(pathlib.Path(source, "tools/gpu_check"), place / "tools")
     (place / "bench/cuda/kernels.cc").touch()
