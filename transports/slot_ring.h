@@ -31,12 +31,13 @@ namespace rondo::transport {
 /// is its position plus one. The flag of a second half is cleared when the first half is written,
 /// because a body may have been there; no other flag is ever cleared.
 ///
-/// Larger bodies go to one of `depth` slots. Small ones are packed: each is placed behind the
-/// previous one, until the slot's part (a quarter of the channel's share of kReuseBytes, and at
-/// most kBodiesTogether bodies) is full. A slot is used again only when all its bodies have been
-/// consumed. As long as the consumer keeps up, all of the share is used in turn, and no more, so
-/// that it stays in the caches. There are kLinesPerSlot times as many lines as slots, so that ranks
-/// which only send can run ahead of the others.
+/// Larger bodies go to one of `depth` slots. Below kLargeBodyBytes they are packed: each is placed
+/// behind the previous one, until the slot's part (a quarter of the channel's share of kReuseBytes,
+/// and at most kBodiesTogether bodies) is full. A slot is used again only when all its bodies have
+/// been consumed. As long as the consumer keeps up, all of the share (kLargeReuseTimes as much for
+/// large bodies) is used in turn, and no more, so that it stays in the caches. There are
+/// kLinesPerSlot times as many lines as slots, so that ranks which only send can run ahead of the
+/// others.
 ///
 /// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
@@ -315,7 +316,7 @@ class SlotRing {
   static constexpr std::size_t kMostParts = 64;
   // So bodies that both ends copy never share a slot, and no more than depth_ of them are in
   // flight.
-  static_assert(kShareBytes >= kReuseBytes / kSlotsAtFirst);
+  static_assert(kShareBytes >= kLargeBodyBytes);
 
   /// In the flag of a second half: this half stays empty.
   static constexpr std::uint64_t kSkipped = std::uint64_t{1} << 63;
@@ -366,10 +367,13 @@ class SlotRing {
   }
   /// How much slot memory bodies of this size use in turn while the consumer keeps up.
   std::size_t inTurn(std::size_t bytes) const {
-    return bytes > kSmallBodyBytes ? reuse_bytes_ : reuse_bytes_ / 4 * 3;
+    return bytes >= kLargeBodyBytes  ? kLargeReuseTimes * reuse_bytes_
+           : bytes > kSmallBodyBytes ? reuse_bytes_
+                                     : reuse_bytes_ / 4 * 3;
   }
   /// The part of each slot that bodies of this size share.
   std::size_t partOfSlot(std::size_t bytes) const {
+    if (bytes >= kLargeBodyBytes) return bytes;
     return std::min({slot_bytes_, inTurn(bytes) / kSlotsAtFirst, kBodiesTogether * bytes});
   }
   /// Whether a body fits behind those in the slot chosen last.
@@ -392,7 +396,7 @@ class SlotRing {
                         in_turn = std::min(std::max<std::uint64_t>(slots, 2), depth_);
     std::uint64_t next = last_ << 1;
     if (next == 0 || (in_turn < 64 && next >> in_turn != 0) ||
-        (next >> kSlotsAtFirst != 0 && !holds(next, bytes)))
+        (next >> kSlotsAtFirst != 0 && bytes < kLargeBodyBytes && !holds(next, bytes)))
       next = 1;
     if (busy_ & next) reclaim();
     return busy_ & next ? ~busy_ & (busy_ + 1) : next;

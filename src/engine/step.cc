@@ -97,6 +97,8 @@ void StepRunner::classify(BoundPlan& plan) const {
         step.small_copy = !checksum_ && !step.carries &&
                           step.bytes <= transport::SlotRing::kInlineBytes && step.bytes > 0 &&
                           step.segments.size() == 1 && step.inputs.size() == 1;
+        step.sends_first = !checksum_ && !combiner_ && !step.carries && step.has_output &&
+                           step.inputs.size() == 1 && !step.sends.empty();
       }
 }
 
@@ -132,13 +134,13 @@ bool StepRunner::copySmall(Run& run, const BoundStep& step, std::size_t tile) {
   if (!run.plan->loans.empty() && !reclaimOutput(run, step, tile)) return false;
   const std::byte* const from =
       ring ? ring->readBody(step.bytes) : addressOf(run, input.piece, 0, tile);
-  if (step.has_output)
-    if (std::byte* to = addressOf(run, step.output, 0, tile); to != from)
-      std::memcpy(to, from, step.bytes);
   for (const End* end : step.sends) {
     std::memcpy(end->ring->writeBody(step.bytes), from, step.bytes);
     end->ring->publish({run.signature, step.bytes});
   }
+  if (step.has_output)
+    if (std::byte* to = addressOf(run, step.output, 0, tile); to != from)
+      std::memcpy(to, from, step.bytes);
   if (ring) ring->release();
   return true;
 }
@@ -165,9 +167,12 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   // A step that only copies lends its input before it copies, so that peers read at the same time.
   const bool early = step.bytes >= kLarge && !checksum_ && unchangedInput(run, step);
   if (early) lend(run, step, tile, 0);
+  const bool sent = step.sends_first && !run.scaled();
   std::uint32_t checksum = 0;
   if (checksum_) [[unlikely]] {
     checksum = computeWithChecksum(run, step, tile);
+  } else if (sent) {
+    sendAndStore(run, step, tile);
   } else if (!alreadyInPlace(run, step)) {
     compute(run, step, tile);
   }
@@ -175,7 +180,7 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   if (step.bytes >= kLarge && !early) lend(run, step, tile, checksum);
   for (End* end : step.sends) {
     if (!end->mapped()) continue;
-    if (!end->offer) end->ring->publish({run.signature, step.bytes, checksum});
+    if (!end->offer && !sent) end->ring->publish({run.signature, step.bytes, checksum});
     end->offer.reset();
   }
   if (step.carries) carriers_.send(run, step, tile, checksum);
@@ -217,21 +222,22 @@ void StepRunner::lend(const Run& run, const BoundStep& step, std::size_t tile,
       run.plan->loans.lend(*end, {run.signature, step.bytes, checksum}, lentBy(run, step, tile));
 }
 
+/// Where segment `s` of an operand is.
+[[gnu::always_inline]] inline const std::byte* inputAt(const Run& run, const BoundStep& step,
+                                                       const BoundOperand& input, std::size_t tile,
+                                                       std::size_t s) {
+  const std::size_t packed = step.segments[s].packed;
+  if (!input.wire) return addressOf(run, input.piece, s, tile);
+  if (input.wire->mapped()) return input.wire->body + packed;
+  if (input.wire->staged) return static_cast<std::byte*>(input.wire->staging.data()) + packed;
+  return addressOf(run, step.output, s, tile);
+}
+
 [[gnu::always_inline]] inline Operands StepRunner::operandsOf(const Run& run, const BoundStep& step,
                                                               std::size_t tile, std::size_t s) {
   const std::size_t packed = step.segments[s].packed;
   const void** in = ins_.data();
-  for (const BoundOperand& input : step.inputs) {
-    if (!input.wire) {
-      *in++ = addressOf(run, input.piece, s, tile);
-    } else if (input.wire->mapped()) {
-      *in++ = input.wire->body + packed;
-    } else if (input.wire->staged) {
-      *in++ = static_cast<std::byte*>(input.wire->staging.data()) + packed;
-    } else {
-      *in++ = addressOf(run, step.output, s, tile);
-    }
-  }
+  for (const BoundOperand& input : step.inputs) *in++ = inputAt(run, step, input, tile, s);
   void** out = outs_.data();
   if (step.has_output) *out++ = addressOf(run, step.output, s, tile);
   for (End* end : step.sends) {
@@ -259,6 +265,32 @@ void StepRunner::compute(const Run& run, const BoundStep& step, std::size_t tile
   for (std::size_t s = 0; s < step.segments.size(); ++s)
     if (const std::size_t count = step.segments[s].count; count > 0)
       combineAll(run, step, operandsOf(run, step, tile, s), count);
+}
+
+/// compute() for a BoundStep::sends_first without scaling. Publishes the messages that are not
+/// lent.
+void StepRunner::sendAndStore(const Run& run, const BoundStep& step, std::size_t tile) {
+  const std::size_t element = sizeOf(run.plan->shape.type);
+  const BoundOperand& input = step.inputs[0];
+  for (const End* end : step.sends) {
+    if (end->offer) continue;
+    std::byte* const body = end->ring->writeBody(step.bytes);
+    for (std::size_t s = 0; s < step.segments.size(); ++s)
+      std::memcpy(body + step.segments[s].packed, inputAt(run, step, input, tile, s),
+                  step.segments[s].count * element);
+    end->ring->publish({run.signature, step.bytes});
+  }
+  for (std::size_t s = 0; s < step.segments.size(); ++s) {
+    const std::byte* const from = inputAt(run, step, input, tile, s);
+    std::byte* const to = addressOf(run, step.output, s, tile);
+    if (to == from) continue;
+    const std::size_t bytes = step.segments[s].count * element;
+    if (input.wire && run.plan->past_caches) {
+      kernels::copyPastCaches(to, from, bytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  }
 }
 
 /// compute() for a step that only moves data. Returns the checksum of the data.
