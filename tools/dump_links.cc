@@ -36,6 +36,8 @@ namespace {
 constexpr unsigned kEstablished = 1; ///< TCP_ESTABLISHED, whose header excludes <linux/tcp.h>
 /// A receiver acknowledges every second packet at once.
 constexpr std::uint32_t kLatePackets = 2;
+/// The kernel counts the time in clock ticks, in microseconds of at most so many.
+constexpr std::uint64_t kTick = 10'000;
 /// A line of a dump is at most 64 KiB long.
 constexpr std::size_t kMostLinks = 400;
 
@@ -154,13 +156,13 @@ void LinkCounters::readAll(int kernel, int family, Reading& reading) {
       const std::size_t bytes = head->nlmsg_len - NLMSG_HDRLEN;
       if (bytes < sizeof(socket)) continue;
       const tcp_info info = infoOf(socket, bytes);
-      const Connection connection{
+      Connection connection{
           .from = hashOf(family, socket.id.idiag_src),
           .to = hashOf(family, socket.id.idiag_dst),
           .acknowledged = info.tcpi_bytes_acked,
           .busy = info.tcpi_busy_time - std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited),
-          .fastest = info.tcpi_delivery_rate,
           .queued = info.tcpi_unacked > kLatePackets || info.tcpi_notsent_bytes > 0};
+      connection.average = connection.acknowledged * 1'000'000 / (connection.busy + kTick);
       if (connection.from != connection.to) reading.sockets[socket.idiag_inode] = connection;
     }
   }
@@ -204,7 +206,7 @@ std::string LinkCounters::text(const std::string& pid) const {
     Connection& link = links[{now.from, now.to}];
     link.acknowledged += now.acknowledged - std::min(now.acknowledged, before.acknowledged);
     link.busy = std::max(link.busy, now.busy - std::min(now.busy, before.busy));
-    link.fastest = std::max(link.fastest, now.fastest);
+    link.average = std::max(link.average, now.average);
     link.queued = link.queued || now.queued || before.queued;
   }
   std::string text = "\"links_ns\":" + std::to_string(now_.time - before_.time) + ",\"links\":[";
@@ -213,7 +215,7 @@ std::string LinkCounters::text(const std::string& pid) const {
             "\",\"to\":\"" + hex(ends.second) +
             "\",\"bytes\":" + std::to_string(link.acknowledged) +
             ",\"busy_ns\":" + std::to_string(link.busy * 1000) +
-            ",\"fastest\":" + std::to_string(link.fastest) +
+            ",\"average\":" + std::to_string(link.average) +
             ",\"queued\":" + (link.queued ? "true" : "false") + "}";
   return text + "],";
 }

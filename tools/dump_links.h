@@ -33,7 +33,7 @@ class LinkCounters {
     std::uint64_t acknowledged = 0; ///< bytes
     std::uint64_t busy =
         0; ///< microseconds with unacknowledged data that the receiver has room for
-    std::uint64_t fastest = 0; ///< bytes per second that the kernel measured last
+    std::uint64_t average = 0; ///< bytes per second of that time, since it exists
     bool queued = false;
   };
   struct Reading {

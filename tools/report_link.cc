@@ -84,7 +84,7 @@ class Network {
     sum.bytes += link.bytes;
     sum.busy = std::max(sum.busy, link.busy);
     sum.seconds = std::max(sum.seconds, link.seconds);
-    sum.fastest = std::max(sum.fastest, link.fastest);
+    sum.average = std::max(sum.average, link.average);
     sum.queued = sum.queued || link.queued;
   }
 
@@ -92,9 +92,9 @@ class Network {
   double usual(const std::string& host) const {
     std::vector<double> speeds;
     for (const auto& [ends, link] : links_) {
-      if (touches(ends, host) || link.fastest == 0) continue;
+      if (touches(ends, host) || link.average == 0) continue;
       const bool measured = link.queued && link.busy >= kLeastBusy;
-      speeds.push_back(measured ? speedOf(link) : std::max(speedOf(link), link.fastest));
+      speeds.push_back(measured ? speedOf(link) : link.average);
     }
     if (speeds.empty()) return 0;
     const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>((speeds.size() - 1) / 2);

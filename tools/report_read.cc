@@ -107,7 +107,7 @@ std::vector<RecordedLink> linksOf(const json& header) {
                      .bytes = counter(line, "bytes"),
                      .busy = busy / time,
                      .seconds = busy * 1e-9,
-                     .fastest = static_cast<double>(natural(line, "fastest")),
+                     .average = static_cast<double>(natural(line, "average")),
                      .queued = line.at("queued").get<bool>()});
   }
   return links;

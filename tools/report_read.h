@@ -50,7 +50,7 @@ struct RecordedLink {
   std::uint64_t bytes = 0; ///< that the other host acknowledged
   double busy = 0;         ///< part of the time that the network needed for them, 0 to 1
   double seconds = 0;      ///< that time
-  double fastest = 0;      ///< bytes per second, as the kernel measured last
+  double average = 0;      ///< bytes per second of such time, since the connections exist
   bool queued = false;     ///< more was under way than an acknowledgement can be late for
 };
 

@@ -207,7 +207,7 @@ Job jobWithLinks(int size, const std::vector<Carried>& links, bool in_call = tru
                                 {"to", std::to_string(sends ? link.to : link.from)},
                                 {"bytes", sends ? static_cast<int>(link.megabytes * 1e6) : 0},
                                 {"busy_ns", sends ? static_cast<int>(link.busy * kSecond) : 0},
-                                {"fastest", 100'000'000},
+                                {"average", 100'000'000},
                                 {"queued", sends && link.queued}});
     ranks.push_back(std::move(rank));
   }
