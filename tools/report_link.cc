@@ -3,7 +3,7 @@
 // In a ring every rank waits for another one, and the slow link is where data are under way: the
 // sender has sent them, the receiver has room for them, and they are not acknowledged. The kernel
 // counts how long this was so. Bytes divided by that time are the speed of a link, whatever the
-// ranks did meanwhile. A link is slow if its speed is less than an eighth of the median of the
+// ranks did meanwhile. A link is slow if its speed is less than a twelfth of the median of the
 // links between other hosts. A host's network is shared by the links that are in use at the same
 // time, which the sum of the times tells.
 //
@@ -28,9 +28,10 @@ namespace rondo::tools {
 
 namespace {
 
-constexpr double kSlower = 8, kLeastBusy = 0.5;
-/// Links in use for less of the time have no measured speed.
+constexpr double kSlower = 12, kLeastBusy = 0.5;
+/// Links in use for less of the time, or for less data, have no measured speed.
 constexpr double kInUse = 0.02;
+constexpr std::uint64_t kLeastBytes = 16 * 1024;
 /// The ranks of the host are in a call, or were within so many nanoseconds.
 constexpr std::int64_t kLately = 1'000'000'000;
 
@@ -109,7 +110,8 @@ class Network {
     double out = 0, in = 0;
     bool queued = false;
     for (const auto& [ends, link] : links_) {
-      if (!touches(ends, host) || link.busy < kInUse) continue;
+      if (!touches(ends, host) || link.busy < kInUse || (link.bytes < kLeastBytes && !link.queued))
+        continue;
       const double at_once = std::max({1.0, out_.at(ends.first), in_.at(ends.second)});
       if (speedOf(link) * kSlower * at_once >= usual_speed) continue;
       (ends.first == host ? out : in) += link.busy;
