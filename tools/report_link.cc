@@ -74,7 +74,7 @@ class Network {
       if (found.size() < hosts_.size()) found.push_back(findingOf(most->first, links, slow));
       for (auto& [host, others] : slow)
         std::erase_if(others, [&](const auto& one) { return links.contains(one.first); });
-      std::erase_if(slow, [](const auto& one) { return one.second.empty(); });
+      std::erase_if(slow, [&](const auto& one) { return !holdUp(one.first, one.second); });
     }
     return found;
   }
@@ -103,22 +103,29 @@ class Network {
     return *middle;
   }
 
+  /// Whether the host's slow links hold up calls.
+  bool holdUp(const std::string& host, const Links& slow) const {
+    double out = 0, in = 0;
+    bool queued = false;
+    for (const auto& [ends, link] : slow) {
+      (ends.first == host ? out : in) += link.busy;
+      queued = queued || link.queued;
+    }
+    return queued && std::max(out, in) >= kLeastBusy && callOn(host);
+  }
+
   /// Empty if they do not hold up calls.
   Links slowLinksOf(const std::string& host) const {
     const double usual_speed = usual(host);
     Links slow;
-    double out = 0, in = 0;
-    bool queued = false;
     for (const auto& [ends, link] : links_) {
       if (!touches(ends, host) || link.busy < kInUse || (link.bytes < kLeastBytes && !link.queued))
         continue;
       const double at_once = std::max({1.0, out_.at(ends.first), in_.at(ends.second)});
       if (speedOf(link) * kSlower * at_once >= usual_speed) continue;
-      (ends.first == host ? out : in) += link.busy;
-      queued = queued || link.queued;
       slow[ends] = link;
     }
-    return queued && std::max(out, in) >= kLeastBusy && callOn(host) ? slow : Links();
+    return holdUp(host, slow) ? slow : Links();
   }
 
   /// The call that a rank on the host is in, or the last one; null: none lately.
