@@ -20,11 +20,14 @@
 #include "rondo/error.h"
 #include "tools/command.h"
 #include "tools/descriptor.h"
+#include "tools/dump_links.h"
 #include "tools/dump_processes.h"
 
 namespace rondo::tools {
 
 namespace {
+
+constexpr std::chrono::milliseconds kLinkTime{500};
 
 struct DumpConfig {
   std::vector<std::string> processes;
@@ -39,8 +42,20 @@ std::string hostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
 }
 
+/// While data are under way on the processes' links, measures for a while what the links carry.
+LinkCounters linksOf(const std::vector<std::string>& pids) {
+  LinkCounters links;
+  links.read(pids);
+  if (links.queued()) {
+    std::this_thread::sleep_for(kLinkTime);
+    links.read(pids);
+  }
+  return links;
+}
+
 /// Writes the process's record into the folder, and prints the file's name.
-FoundRecord::Why dumpOne(const std::string& pid, const DumpConfig& config) {
+FoundRecord::Why dumpOne(const std::string& pid, const LinkCounters& links,
+                         const DumpConfig& config) {
   const FoundRecord found = findRecord(pid);
   if (!found.memory) return found.why;
   const std::string path = config.folder + "/rondo-" + hostName() + "-" + pid + "-request.jsonl";
@@ -50,7 +65,8 @@ FoundRecord::Why dumpOne(const std::string& pid, const DumpConfig& config) {
   int error = file ? 0 : errno;
   const char state = stateOf(pid);
   if (error == 0)
-    error = observe::writeDump(found.memory.get(), file.get(), "request", state, config.last);
+    error = observe::writeDump(found.memory.get(), file.get(), "request", state, config.last,
+                               links.text(pid));
   if (error == 0 && ::rename(part.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) {
     ::unlink(part.c_str());
@@ -66,16 +82,20 @@ int noneFound() {
 }
 
 int dumpAll(const DumpConfig& config) {
+  std::vector<std::string> pids = ownProcesses();
+  std::erase_if(pids, [](const std::string& pid) { return !findRecord(pid).memory; });
+  const LinkCounters links = linksOf(pids);
   int found = 0;
-  for (const std::string& pid : ownProcesses())
-    found += dumpOne(pid, config) == FoundRecord::Why::found;
+  for (const std::string& pid : pids)
+    found += dumpOne(pid, links, config) == FoundRecord::Why::found;
   return found > 0 ? kSuccess : noneFound();
 }
 
 int dumpThese(const DumpConfig& config) {
   int status = kSuccess;
+  const LinkCounters links = linksOf(config.processes);
   for (const std::string& pid : config.processes) {
-    const FoundRecord::Why why = dumpOne(pid, config);
+    const FoundRecord::Why why = dumpOne(pid, links, config);
     if (why == FoundRecord::Why::found) continue;
     std::fprintf(stderr, "rondo: %s\n", reasonOf(pid, why).c_str());
     status = kFailure;

@@ -144,6 +144,10 @@ void WatchedProcesses::findNew() {
 
 int WatchedProcesses::write(int to, std::uint64_t calls) {
   findNew();
+  std::vector<std::string> alive;
+  for (const auto& [pid, process] : processes_)
+    if (process.ended == 0) alive.push_back(pid);
+  links_.read(alive);
   int written = 0;
   for (auto at = processes_.begin(); at != processes_.end();) {
     auto& [pid, process] = *at;
@@ -153,7 +157,8 @@ int WatchedProcesses::write(int to, std::uint64_t calls) {
       at = processes_.erase(at);
       continue;
     }
-    const int error = observe::writeDump(process.memory.get(), to, "request", state, calls);
+    const std::string links = state == 'X' ? "" : links_.text(pid);
+    const int error = observe::writeDump(process.memory.get(), to, "request", state, calls, links);
     if (error != 0 && error != EPROTO)
       throw Error(ErrorCode::system, std::string("cannot write a dump: ") + std::strerror(error));
     written += error == 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/descriptor.h"
+#include "tools/dump_links.h"
 
 namespace rondo::tools {
 
@@ -37,8 +38,9 @@ class WatchedProcesses {
   explicit WatchedProcesses(std::vector<std::string> pids) : pids_(std::move(pids)) {}
 
   /// Writes a dump of each process to `to`, with the last `calls` calls of each communicator. A
-  /// process that has ended is in the dumps of the next 30 seconds, with state 'X'. Returns how
-  /// many dumps it wrote. Throws Error(system) if `to` cannot be written.
+  /// process that has ended is in the dumps of the next 30 seconds, with state 'X'. From the second
+  /// time on they say what the processes' links did since the time before. Returns how many dumps
+  /// it wrote. Throws Error(system) if `to` cannot be written.
   int write(int to, std::uint64_t calls);
 
  private:
@@ -52,6 +54,7 @@ class WatchedProcesses {
 
   const std::vector<std::string> pids_;
   std::multimap<std::string, Process> processes_; ///< by number
+  LinkCounters links_;
 };
 
 } // namespace rondo::tools

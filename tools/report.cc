@@ -58,9 +58,11 @@ void printJson(const Dumps& dumps) {
     for (const Finding& finding : judge(dumps, id)) {
       findings.push_back(
           {{"kind", finding.kind}, {"culprit", finding.culprit}, {"text", finding.text}});
-      if (finding.culprit >= 0)
-        page["culprits"].push_back(
-            {{"communicator", id}, {"rank", finding.culprit}, {"kind", finding.kind}});
+      if (finding.peer >= 0) findings.back()["peer"] = finding.peer;
+      if (finding.culprit < 0) continue;
+      page["culprits"].push_back(
+          {{"communicator", id}, {"rank", finding.culprit}, {"kind", finding.kind}});
+      if (finding.peer >= 0) page["culprits"].back()["peer"] = finding.peer;
     }
     for (const auto& [number, rank] : ranks) {
       const RecordedCall* const call = inFlight(rank);
@@ -159,11 +161,11 @@ Action addReport(CLI::App& parent, const std::vector<std::string>&) {
   app->footer(
       "Prints for each communicator which rank is in which call, and names the culprit: a rank\n"
       "for which others wait, because it never entered their call, left, is stopped, has no\n"
-      "dump, or makes a different call. Dumps come from `rondo dump`, or from the ranks\n"
-      "themselves if RONDO_DUMP names a folder. A file that is broken or of another job is\n"
-      "refused by name. The newest dump of each rank counts. Times are wrong by as much as the\n"
-      "machines' clocks differ. JSON dumps of PyTorch's flight recorder, whose names end with the\n"
-      "rank, are read too.\n"
+      "dump, makes a different call, is late in each call, or has a slow link. Dumps come from\n"
+      "`rondo dump`, or from the ranks themselves if RONDO_DUMP names a folder. A file that is\n"
+      "broken or of another job is refused by name. The newest dump of each rank counts. Times\n"
+      "are wrong by as much as the machines' clocks differ. JSON dumps of PyTorch's flight\n"
+      "recorder, whose names end with the rank, are read too.\n"
       "With --trace it merges traces instead, for ui.perfetto.dev, and says how well the ranks'\n"
       "clocks agree, and what is missing.\n"
       "Exit status: 0: no rank waits for long, or the trace is whole; 1: something is wrong.\n\n"

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "tools/report_link.h"
 #include "tools/report_straggler.h"
 
 namespace rondo::tools {
@@ -40,6 +41,7 @@ class Judge {
   std::vector<Finding> run() {
     findDifference();
     if (found_.empty() && !failure_) nameDead();
+    if (found_.empty() && !failure_) found_ = findSlowLinks(ranks_);
     if (found_.empty()) {
       for (const auto& [rank, call] : waiting_)
         call->p2p ? followMessage(rank, *call) : followCollective(rank, *call);

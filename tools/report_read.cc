@@ -95,6 +95,24 @@ RecordedRank rankOf(const json& line) {
   return rank;
 }
 
+/// The links in the header of a dump.
+std::vector<RecordedLink> linksOf(const json& header) {
+  std::vector<RecordedLink> links;
+  if (!header.contains("links")) return links;
+  const auto time = static_cast<double>(integer(header, "links_ns", 1, kMost));
+  for (const json& line : header.at("links")) {
+    const double busy = std::min(static_cast<double>(natural(line, "busy_ns")), time);
+    links.push_back({.from = line.at("from").get<std::string>(),
+                     .to = line.at("to").get<std::string>(),
+                     .bytes = counter(line, "bytes"),
+                     .busy = busy / time,
+                     .seconds = busy * 1e-9,
+                     .average = static_cast<double>(natural(line, "average")),
+                     .queued = line.at("queued").get<bool>()});
+  }
+  return links;
+}
+
 /// Reads the dumps in a file. Throws std::exception that says why it is refused.
 std::vector<ProcessDump> readFile(const std::filesystem::path& path) {
   if (std::filesystem::file_size(path) > kLargestFile) throw std::runtime_error("too large");
@@ -191,6 +209,7 @@ std::string RecordedCall::difference(const RecordedCall& other) const {
 
 ProcessDump readDump(std::istream& stream, const std::string& file) {
   ProcessDump dump{file, {}};
+  std::vector<RecordedLink> links;
   std::string text, process;
   char state = '?';
   std::int64_t time = 0;
@@ -208,6 +227,7 @@ ProcessDump readDump(std::istream& stream, const std::string& file) {
       process = line.at("host").get<std::string>() + ":" + line.at("pid").dump();
       state = (line.at("state").get<std::string>() + "?")[0];
       time = natural(line, "time_ns");
+      links = linksOf(line);
       continue;
     }
     if (line.is_discarded() || !line.is_object())
@@ -221,6 +241,7 @@ ProcessDump readDump(std::istream& stream, const std::string& file) {
       rank.stopped = state == 'T' || state == 't';
       rank.ended = state == 'X';
       rank.time = time;
+      rank.links = links;
     } else if (!dump.ranks.empty()) {
       RecordedRank& rank = dump.ranks.back();
       rank.calls.push_back(callOf(line, rank.failure.has_value()));

@@ -44,6 +44,16 @@ struct RecordedFailure {
   int culprit = -1;
 };
 
+/// What a process sent from one of its addresses to another host, in some time.
+struct RecordedLink {
+  std::string from, to;    ///< hashes of the addresses
+  std::uint64_t bytes = 0; ///< that the other host acknowledged
+  double busy = 0;         ///< part of the time that the network needed for them, 0 to 1
+  double seconds = 0;      ///< that time
+  double average = 0;      ///< bytes per second of such time, since the connections exist
+  bool queued = false;     ///< more was under way than an acknowledgement can be late for
+};
+
 /// What one rank of a communicator did.
 struct RecordedRank {
   std::string communicator, job, transports;
@@ -54,6 +64,7 @@ struct RecordedRank {
   std::vector<RecordedWait> waits;
   std::vector<RecordedCall> calls;             ///< in order
   std::map<std::string, RecordedTotal> totals; ///< by the collective's name
+  std::vector<RecordedLink> links;             ///< of its process
   std::string process;                         ///< "host:pid"
   bool stopped = false, ended = false;         ///< the process
   std::int64_t time = 0;                       ///< of the dump

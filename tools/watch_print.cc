@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "tools/report_text.h"
@@ -129,6 +131,30 @@ void addCommunicator(std::vector<std::string>& lines, const CommunicatorView& vi
                "     ");
 }
 
+/// No rank is in a call, or made one since the last look, and nothing is wrong.
+bool isIdle(const CommunicatorView& view) {
+  return view.findings.empty() &&
+         std::all_of(view.ranks.begin(), view.ranks.end(),
+                     [](const RankView& rank) { return !rank.call && rank.calls == 0; });
+}
+
+/// Idle communicators whose processes all use another one.
+std::set<const CommunicatorView*> unimportant(const View& view) {
+  std::set<std::string> busy;
+  std::set<const CommunicatorView*> idle;
+  for (const JobView& job : view.jobs)
+    for (const CommunicatorView& one : job.communicators) {
+      if (isIdle(one)) idle.insert(&one);
+      else
+        for (const RankView& rank : one.ranks) busy.insert(rank.rank->process);
+    }
+  std::erase_if(idle, [&](const CommunicatorView* one) {
+    return std::any_of(one->ranks.begin(), one->ranks.end(),
+                       [&](const RankView& rank) { return !busy.contains(rank.rank->process); });
+  });
+  return idle;
+}
+
 nlohmann::ordered_json jsonOf(const RecordedCall& call) {
   nlohmann::ordered_json json{{"collective", call.name}, {"sequence", call.sequence}};
   if (call.count) json["count"] = *call.count;
@@ -163,7 +189,11 @@ std::string tableOf(const View& view, std::size_t lines) {
   std::vector<std::string> all;
   for (const std::string& trouble : view.troubles) addWrapped(all, "warning: " + trouble, "  ");
   if (view.jobs.empty()) all.push_back("no job of this user runs here, or none has a communicator");
+  const auto hidden = unimportant(view);
   for (const JobView& job : view.jobs) {
+    if (std::all_of(job.communicators.begin(), job.communicators.end(),
+                    [&](const CommunicatorView& one) { return hidden.contains(&one); }))
+      continue;
     if (!all.empty()) all.emplace_back();
     const std::time_t now = static_cast<std::time_t>(view.time / 1'000'000'000);
     std::tm local{};
@@ -172,8 +202,12 @@ std::string tableOf(const View& view, std::size_t lines) {
     std::strftime(clock.data(), clock.size(), "%H:%M:%S", &local);
     all.push_back("job " + job.dumps->job + (job.ended ? " (ended)" : "") + ", " + clock.data());
     for (const CommunicatorView& communicator : job.communicators)
-      addCommunicator(all, communicator);
+      if (!hidden.contains(&communicator)) addCommunicator(all, communicator);
   }
+  if (!hidden.empty())
+    all.push_back("not shown, idle: " + std::to_string(hidden.size()) +
+                  (hidden.size() == 1 ? " communicator" : " communicators") +
+                  " of these processes (--json has all)");
   if (all.size() > lines && lines > 1) {
     all.resize(lines - 1);
     all.emplace_back("... more than fits; a longer terminal, or --job or --once, shows the rest");
@@ -194,12 +228,14 @@ std::string jsonOf(const View& view) {
       for (const Finding& finding : one.findings) {
         findings.push_back(
             {{"kind", finding.kind}, {"culprit", finding.culprit}, {"text", finding.text}});
-        if (finding.culprit >= 0)
-          page["culprits"].push_back({{"job", job.dumps->job},
-                                      {"communicator", one.id},
-                                      {"rank", finding.culprit},
-                                      {"kind", finding.kind},
-                                      {"text", finding.text}});
+        if (finding.peer >= 0) findings.back()["peer"] = finding.peer;
+        if (finding.culprit < 0) continue;
+        page["culprits"].push_back({{"job", job.dumps->job},
+                                    {"communicator", one.id},
+                                    {"rank", finding.culprit},
+                                    {"kind", finding.kind},
+                                    {"text", finding.text}});
+        if (finding.peer >= 0) page["culprits"].back()["peer"] = finding.peer;
       }
       for (const RankView& rank : one.ranks) ranks.push_back(jsonOf(rank));
       communicators.push_back({{"communicator", one.id},

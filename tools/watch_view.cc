@@ -26,7 +26,7 @@ namespace {
 constexpr std::uint64_t kLastCalls = 128;
 /// Rates are taken over at least this time.
 constexpr std::int64_t kLeastTime = 50'000'000;
-constexpr int kLooksOfStraggler = 3;
+constexpr int kLooksOfSlow = 3;
 constexpr std::chrono::milliseconds kSecondLook{200};
 
 std::int64_t wallClock() {
@@ -156,17 +156,17 @@ CommunicatorView Watch::viewOf(const Dumps& dumps, const std::string& id) {
   return view;
 }
 
-/// A straggler is shown once it has been one for a while.
-void Watch::keepLastingStragglers(View& view) {
+/// A straggler or a slow link is shown once it has been one for a while.
+void Watch::keepLasting(View& view) {
   std::map<Key, int> now;
   for (JobView& job : view.jobs)
     for (CommunicatorView& communicator : job.communicators)
       std::erase_if(communicator.findings, [&](const Finding& finding) {
-        if (finding.kind != "straggler") return false;
+        if (finding.kind != "straggler" && finding.kind != "slow_link") return false;
         const Key key{communicator.id, finding.culprit};
-        return (now[key] = stragglers_[key] + 1) < kLooksOfStraggler;
+        return (now[key] = slow_[key] + 1) < kLooksOfSlow;
       });
-  stragglers_ = std::move(now);
+  slow_ = std::move(now);
 }
 
 /// The open communicators; if there is none, those that failed.
@@ -221,7 +221,7 @@ View Watch::look() {
     view = lookOnce();
   }
   dead_ = std::move(dead);
-  keepLastingStragglers(view);
+  keepLasting(view);
   return view;
 }
 

@@ -74,7 +74,7 @@ class Watch {
   JobView viewOf(Dumps dumps);
   CommunicatorView viewOf(const Dumps& dumps, const std::string& id);
   RankView viewOf(const RecordedRank& rank);
-  void keepLastingStragglers(View& view);
+  void keepLasting(View& view);
   View lookOnce();
 
   const WatchConfig config_;
@@ -82,8 +82,8 @@ class Watch {
   std::vector<std::unique_ptr<DumpStream>> streams_;
   Descriptor dumps_; ///< a memory file for the dumps of this host
   std::map<Key, Before> before_;
-  std::map<Key, int> stragglers_; ///< for how many looks in a row
-  std::map<Key, bool> dead_;      ///< of the last look
+  std::map<Key, int> slow_;  ///< ranks and links that are slow: for how many looks in a row
+  std::map<Key, bool> dead_; ///< of the last look
 };
 
 } // namespace rondo::tools

@@ -324,14 +324,16 @@ void setFolder(const std::string& name) {
 
 } // namespace
 
-int writeDump(int memory_file, int to, const char* reason, char state, std::uint64_t last) {
+int writeDump(int memory_file, int to, const char* reason, char state, std::uint64_t last,
+              std::string_view more) {
   FileHead head;
   if (!readAt(memory_file, 0, &head, sizeof(head)) || head.magic != kMagic ||
       head.version != kVersion)
     return EPROTO;
   const TickClock clock(head);
   Lines out(to);
-  out.raw("{\"rondo_dump\":").integer(kDumpVersion).raw(",\"host\":").text(head.host);
+  out.raw("{\"rondo_dump\":").integer(kDumpVersion).raw(",").raw(more);
+  out.raw("\"host\":").text(head.host);
   out.raw(",\"pid\":").number(head.process).raw(",\"reason\":").text(reason);
   out.raw(",\"state\":").text(std::string_view(&state, 1));
   out.raw(",\"time_ns\":").number(clock.now()).raw("}").endLine();

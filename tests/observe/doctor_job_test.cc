@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "support/paths.h"
 #include "support/test.h"
+#include "tests/observe/hosts.h"
 #include "tests/tools/shell.h"
 #include "tools/doctor_job.h"
 
@@ -107,15 +107,8 @@ TEST_CASE("doctor: versions, clocks and processor time of ranks are compared", "
 /// Runs shell code, and then the doctor, on each rank of emulated hosts.
 Outcome onHosts(const std::string& network, const std::string& before,
                 const std::string& arguments = "") {
-  return shell("cat >$0.rank <<'END'\n" + before + "\nexec $1 doctor " + arguments +
-               "\nEND\n" RONDO_SOURCE_DIR "/tests/support/shaped_network " + network +
-               " -- sh $0.rank $RONDO\n");
-}
-
-bool hasHosts() {
-  if (shell(RONDO_SOURCE_DIR "/tests/support/shaped_network --probe").status == 0) return true;
-  WARN("not run: it needs root, for network namespaces");
-  return false;
+  return shell("cat >$0.rank <<'END'\n" + before + "\nexec $1 doctor " + arguments + "\nEND\n" +
+               kHosts + network + " -- sh $0.rank $RONDO\n");
 }
 
 /// The findings about the job; what is wrong with this machine is not of interest.

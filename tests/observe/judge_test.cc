@@ -35,6 +35,7 @@ struct Rank {
   double idle = 0; ///< seconds without progress in the last call; 0: it does not wait
   json failure = nullptr;
   bool open = true;
+  json links = json::array(); ///< of a second
 };
 
 /// A folder with one dump for each rank of a communicator.
@@ -50,7 +51,9 @@ class Job {
                      {"host", "vm"},
                      {"pid", 100 + rank.rank},
                      {"state", "S"},
-                     {"time_ns", kNow}});
+                     {"time_ns", kNow},
+                     {"links_ns", kSecond},
+                     {"links", rank.links}});
     json head{{"communicator", "c"},
               {"job", "j"},
               {"rank", rank.rank},
@@ -183,6 +186,83 @@ TEST_CASE(
         call["time_completed_ns"].get<std::int64_t>() - 100'000'000'000'000'000;
   CHECK(Job(3, {{0, years}, {1, early}, {2, years}}).culprits().empty());
   CHECK(Job(3, {{0, early}, {1, steps({1e6})}, {2, early}}).culprits().empty());
+}
+
+/// What a link between two ranks' hosts carried in the last second.
+struct Carried {
+  int from = 0, to = 0;
+  double megabytes = 0, busy = 0; ///< busy: the part of the second
+  bool queued = false;
+};
+
+/// A job whose ranks are in the same call, or in none, and use these links, of 100 MB/s.
+Job jobWithLinks(int size, const std::vector<Carried>& links, bool in_call = true) {
+  std::vector<Rank> ranks;
+  for (int number = 0; number < size; ++number) {
+    Rank rank{number, in_call ? calls("started") : std::vector<json>{}};
+    for (const Carried& link : links)
+      for (const bool sends : {true, false}) // both ends list it
+        if ((sends ? link.from : link.to) == number)
+          rank.links.push_back({{"from", std::to_string(number)},
+                                {"to", std::to_string(sends ? link.to : link.from)},
+                                {"bytes", sends ? static_cast<int>(link.megabytes * 1e6) : 0},
+                                {"busy_ns", sends ? static_cast<int>(link.busy * kSecond) : 0},
+                                {"average", 100'000'000},
+                                {"queued", sends && link.queued}});
+    ranks.push_back(std::move(rank));
+  }
+  return {size, ranks};
+}
+
+TEST_CASE("report: the rank whose links are all slow is blamed, not its neighbours in the ring") {
+  const Job job = jobWithLinks(
+      4, {{0, 1, 0.5, 0.01}, {1, 2, 0.5, 0.98, true}, {2, 3, 0.5, 0.98, true}, {3, 0, 0.5, 0.01}});
+  INFO(job.findings());
+  CHECK(job.culprits() == std::vector<int>{2});
+  CHECK(job.findings().find("the network of rank 2 is slow, for example from rank 1 to rank 2: "
+                            "0.51 MB/s, where the median of the others is 100 MB/s; the ranks are "
+                            "in AllReduce #2 (sum of 10 float)") != std::string::npos);
+}
+
+TEST_CASE("report: one slow link is blamed with both of its ranks") {
+  const Job job = jobWithLinks(
+      4, {{0, 1, 0.5, 0.01}, {1, 2, 0.5, 0.98, true}, {2, 3, 0.5, 0.01}, {3, 0, 0.5, 0.01}});
+  INFO(job.findings());
+  CHECK(job.findings().find("the link from rank 1 to rank 2 is slow: 0.51 MB/s") !=
+        std::string::npos);
+  const json culprits = job.report()["culprits"];
+  REQUIRE(culprits.size() == 1);
+  CHECK(culprits[0]["rank"] == 1);
+  CHECK(culprits[0]["peer"] == 2);
+}
+
+TEST_CASE("report: of three ranks the one whose links are slow is blamed") {
+  const Job job = jobWithLinks(
+      3, {{0, 1, 5, 0.05}, {1, 0, 5, 0.05}, {2, 0, 0.3, 0.6, true}, {0, 2, 0.3, 0.6, true}});
+  INFO(job.findings());
+  CHECK(job.culprits() == std::vector<int>{2});
+}
+
+TEST_CASE("report: no link is blamed that is slow for another reason, or holds up no call") {
+  const auto none = [](const Job& job) {
+    INFO(job.findings());
+    CHECK(job.culprits().empty());
+  };
+  const Carried fast{1, 2, 50, 0.6, true}, back{2, 1, 50, 0.6, true};
+  // Two hosts: there is nothing to compare with.
+  none(jobWithLinks(2, {{0, 1, 0.5, 0.98, true}, {1, 0, 0.5, 0.98, true}}));
+  // Seven ranks send to rank 0 at the same time.
+  std::vector<Carried> all{fast, back};
+  for (int rank = 1; rank < 8; ++rank) all.push_back({rank, 0, 10, 0.98, true});
+  none(jobWithLinks(8, all));
+  // Small messages, which are acknowledged late.
+  none(jobWithLinks(3, {fast, back, {0, 1, 0.01, 0.98}, {1, 0, 0.01, 0.98}}));
+  // For a short part of the time.
+  none(jobWithLinks(3, {fast, back, {0, 1, 0.1, 0.3, true}, {1, 0, 0.1, 0.3, true}}));
+  // All links are as slow.
+  none(jobWithLinks(3, {{0, 1, 0.5, 0.9, true}, {1, 2, 0.5, 0.9, true}, {2, 0, 0.5, 0.9, true}}));
+  // The ranks are in no call: something else uses the link.
+  none(jobWithLinks(3, {fast, back, {0, 1, 0.5, 0.98, true}}, false));
 }
 
 TEST_CASE("report: a process that ended is dead if it left the communicator open and others live") {

@@ -1,0 +1,61 @@
+// A slow link, as `rondo watch` and `rondo report` see it.
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "support/paths.h"
+#include "support/test.h"
+#include "tests/observe/hosts.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::tools {
+namespace {
+
+using nlohmann::json;
+
+/// The ranks that a page of `rondo watch` or `rondo report` blames, and for what.
+std::set<std::string> blamed(const json& page) {
+  std::set<std::string> all;
+  for (const json& culprit : page["culprits"])
+    all.insert("rank " + culprit["rank"].dump() + ": " + culprit["kind"].get<std::string>());
+  return all;
+}
+
+// Proves: watch and report find the rank whose host has a slow network, and the call, and blame
+// none before.
+TEST_CASE("watch, report: the rank with the slow link is named, with its call", "[command]") {
+  if (!hasHosts()) return;
+  const TemporaryFolder folder;
+  const Outcome outcome = shell(
+      "cd " + folder.file("") + "\n" + kHosts + "--ranks 4 --change 0.2:4@$PWD/slow -- " +
+      RONDO_TEST_PROGRAMS + "/program_endless_allreduce 65536 >out 2>err &\nJOB=$!\n" +
+      "for TRY in $(seq 600); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
+      "PIDS=$(sed -n 's/^ready . //p' out)\n"
+      "$RONDO watch --interval 0.4 --json $PIDS >watched &\nWATCH=$!\n"
+      "for TRY in $(seq 600); do [ $(wc -l <watched) -ge 6 ] && break; sleep 0.1; done\n"
+      "wc -l <watched\ntouch slow\n"
+      "for TRY in $(seq 600); do grep -q 'culprits\":\\[{' watched && break; sleep 0.1; done\n"
+      "wc -l <watched\n$RONDO dump $PIDS -o dumps >&2\n$RONDO report --json dumps\n"
+      "kill $JOB $WATCH; wait\n");
+  INFO(outcome.out << outcome.err << readFile(folder.file("err")));
+  const auto out = linesOf(outcome.out);
+  REQUIRE(out.size() > 2);
+  const auto healthy = std::stoul(out[0]), all = std::stoul(out[1]);
+  const auto watched = linesOf(readFile(folder.file("watched")));
+  REQUIRE(watched.size() >= all);
+  const std::set<std::string> expected{"rank 2: slow_link"};
+  for (std::size_t i = 0; i < all; ++i) {
+    INFO(watched[i]);
+    const auto found = blamed(json::parse(watched[i]));
+    CHECK((found.empty() || (i >= healthy && found == expected)));
+  }
+  const std::string text = json::parse(watched[all - 1])["culprits"][0]["text"];
+  INFO(text);
+  CHECK(text.starts_with("the network of rank 2 is slow, for example from rank "));
+  CHECK(text.find("; the ranks are in AllReduce #") != std::string::npos);
+  CHECK(text.find(" (max of 65536 float)") != std::string::npos);
+  CHECK(blamed(json::parse(outcome.out.substr(outcome.out.find('{')))) == expected);
+}
+
+} // namespace
+} // namespace rondo::tools

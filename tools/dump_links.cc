@@ -1,0 +1,223 @@
+// Asks the kernel (sock_diag, as ss does) for the TCP connections of a network namespace.
+//
+// The kernel measures how long a connection had data that were not acknowledged, and how long the
+// receiver's window was closed meanwhile. The difference is the time that the network needed,
+// whatever the ranks did. Bytes divided by it are the speed of the link.
+#include "tools/dump_links.h"
+
+#include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace rondo::tools {
+
+namespace {
+
+constexpr unsigned kEstablished = 1; ///< TCP_ESTABLISHED, whose header excludes <linux/tcp.h>
+/// A receiver acknowledges every second packet at once.
+constexpr std::uint32_t kLatePackets = 2;
+/// The kernel counts the time in clock ticks, in microseconds of at most so many.
+constexpr std::uint64_t kTick = 10'000;
+/// A line of a dump is at most 64 KiB long.
+constexpr std::size_t kMostLinks = 400;
+
+std::int64_t steadyClock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+/// FNV-1a. IPv4 addresses in IPv6's form are the same as others.
+std::uint64_t hashOf(int family, const __be32 (&address)[4]) {
+  std::array<unsigned char, 16> bytes{};
+  std::memcpy(bytes.data(), address, bytes.size());
+  constexpr std::array<unsigned char, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  std::size_t first = 0, last = family == AF_INET ? 4 : 16;
+  if (family == AF_INET6 && std::equal(kMapped.begin(), kMapped.end(), bytes.begin())) first = 12;
+  std::uint64_t hash = 14695981039346656037U;
+  for (; first < last; ++first) hash = (hash ^ bytes[first]) * 1099511628211U;
+  return hash;
+}
+
+std::vector<std::uint64_t> socketsOf(const std::string& pid) {
+  std::vector<std::uint64_t> inodes;
+  std::error_code error;
+  std::filesystem::directory_iterator at("/proc/" + pid + "/fd", error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    std::error_code none;
+    const std::string target = std::filesystem::read_symlink(at->path(), none).string();
+    constexpr std::string_view kSocket = "socket:[";
+    std::uint64_t inode = 0;
+    if (target.starts_with(kSocket) &&
+        std::from_chars(target.data() + kSocket.size(), target.data() + target.size(), inode).ec ==
+            std::errc())
+      inodes.push_back(inode);
+  }
+  return inodes;
+}
+
+Descriptor openKernel() {
+  Descriptor kernel(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  const timeval second{1, 0};
+  if (kernel) ::setsockopt(kernel.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
+  return kernel;
+}
+
+ino_t namespaceOf(const std::string& pid) {
+  struct stat info {};
+  return ::stat(("/proc/" + pid + "/ns/net").c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+/// The kernel's counters in the answer for one socket; zeros if there are none.
+tcp_info infoOf(const inet_diag_msg& socket, std::size_t bytes) {
+  tcp_info info{};
+  const auto* at = reinterpret_cast<const char*>(&socket) + NLMSG_ALIGN(sizeof(socket));
+  const auto* const end = reinterpret_cast<const char*>(&socket) + bytes;
+  while (end - at >= static_cast<std::ptrdiff_t>(sizeof(rtattr))) {
+    rtattr attribute{};
+    std::memcpy(&attribute, at, sizeof(attribute));
+    if (attribute.rta_len < sizeof(attribute) || attribute.rta_len > end - at) break;
+    if (attribute.rta_type == INET_DIAG_INFO)
+      std::memcpy(&info, at + sizeof(attribute),
+                  std::min(sizeof(info), attribute.rta_len - sizeof(attribute)));
+    at += std::min<std::ptrdiff_t>(RTA_ALIGN(attribute.rta_len), end - at);
+  }
+  return info;
+}
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 20> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+} // namespace
+
+/// A socket to the kernel in the process's network namespace, or -1.
+int LinkCounters::kernelOf(const std::string& pid) {
+  const ino_t theirs = namespaceOf(pid);
+  if (theirs == 0) return -1;
+  const auto [found, first] = kernels_.try_emplace(theirs);
+  if (!first) return found->second.get();
+  if (theirs == namespaceOf("self")) found->second = openKernel();
+  else if (const Descriptor there(
+               ::open(("/proc/" + pid + "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
+           there)
+    // A namespace belongs to a thread, and this thread shall keep its own.
+    std::thread([&] {
+      if (::setns(there.get(), CLONE_NEWNET) == 0) found->second = openKernel();
+    }).join();
+  return found->second.get();
+}
+
+void LinkCounters::readAll(int kernel, int family, Reading& reading) {
+  struct {
+    nlmsghdr head;
+    inet_diag_req_v2 body;
+  } request{};
+  request.head.nlmsg_len = sizeof(request);
+  request.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  request.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.body.sdiag_family = static_cast<__u8>(family);
+  request.body.sdiag_protocol = IPPROTO_TCP;
+  request.body.idiag_ext = 1 << (INET_DIAG_INFO - 1);
+  request.body.idiag_states = 1U << kEstablished;
+  if (::send(kernel, &request, sizeof(request), 0) < 0) return;
+  alignas(nlmsghdr) std::array<char, 65536> answer;
+  while (true) {
+    const ssize_t got = ::recv(kernel, answer.data(), answer.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return;
+    auto left = static_cast<unsigned>(got);
+    for (auto* head = reinterpret_cast<nlmsghdr*>(answer.data()); NLMSG_OK(head, left);
+         head = NLMSG_NEXT(head, left)) {
+      if (head->nlmsg_type != SOCK_DIAG_BY_FAMILY) return; // the end, or an error
+      const auto& socket = *static_cast<const inet_diag_msg*>(NLMSG_DATA(head));
+      const std::size_t bytes = head->nlmsg_len - NLMSG_HDRLEN;
+      if (bytes < sizeof(socket)) continue;
+      const tcp_info info = infoOf(socket, bytes);
+      Connection connection{
+          .from = hashOf(family, socket.id.idiag_src),
+          .to = hashOf(family, socket.id.idiag_dst),
+          .acknowledged = info.tcpi_bytes_acked,
+          .busy = info.tcpi_busy_time - std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited),
+          .queued = info.tcpi_unacked > kLatePackets || info.tcpi_notsent_bytes > 0};
+      connection.average = connection.acknowledged * 1'000'000 / (connection.busy + kTick);
+      if (connection.from != connection.to) reading.sockets[socket.idiag_inode] = connection;
+    }
+  }
+}
+
+void LinkCounters::read(const std::vector<std::string>& pids) {
+  before_ = std::exchange(now_, {});
+  inodes_.clear();
+  now_.time = steadyClock();
+  std::vector<int> asked;
+  for (const std::string& pid : pids) {
+    const int kernel = kernelOf(pid);
+    if (kernel < 0) continue;
+    inodes_[pid] = socketsOf(pid);
+    if (std::find(asked.begin(), asked.end(), kernel) != asked.end()) continue;
+    asked.push_back(kernel);
+    for (const int family : {AF_INET, AF_INET6}) readAll(kernel, family, now_);
+  }
+}
+
+bool LinkCounters::queued() const {
+  return std::any_of(inodes_.begin(), inodes_.end(), [&](const auto& process) {
+    return std::any_of(process.second.begin(), process.second.end(), [&](std::uint64_t inode) {
+      const auto found = now_.sockets.find(inode);
+      return found != now_.sockets.end() && found->second.queued;
+    });
+  });
+}
+
+std::string LinkCounters::text(const std::string& pid) const {
+  const auto process = inodes_.find(pid);
+  if (before_.time == 0 || process == inodes_.end()) return "";
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Connection> links;
+  for (const std::uint64_t inode : process->second) {
+    const auto found = now_.sockets.find(inode);
+    if (found == now_.sockets.end()) continue;
+    const Connection& now = found->second;
+    const auto earlier = before_.sockets.find(inode);
+    const Connection& before = earlier == before_.sockets.end() ? now : earlier->second;
+    if (links.size() == kMostLinks && !links.contains({now.from, now.to})) continue;
+    Connection& link = links[{now.from, now.to}];
+    link.acknowledged += now.acknowledged - std::min(now.acknowledged, before.acknowledged);
+    link.busy = std::max(link.busy, now.busy - std::min(now.busy, before.busy));
+    link.average = std::max(link.average, now.average);
+    link.queued = link.queued || now.queued || before.queued;
+  }
+  std::string text = "\"links_ns\":" + std::to_string(now_.time - before_.time) + ",\"links\":[";
+  for (const auto& [ends, link] : links)
+    text += std::string(text.back() == '[' ? "" : ",") + "{\"from\":\"" + hex(ends.first) +
+            "\",\"to\":\"" + hex(ends.second) +
+            "\",\"bytes\":" + std::to_string(link.acknowledged) +
+            ",\"busy_ns\":" + std::to_string(link.busy * 1000) +
+            ",\"average\":" + std::to_string(link.average) +
+            ",\"queued\":" + (link.queued ? "true" : "false") + "}";
+  return text + "],";
+}
+
+} // namespace rondo::tools

@@ -1,0 +1,52 @@
+// Reads what the kernel knows about the TCP connections of processes, from outside.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/descriptor.h"
+
+namespace rondo::tools {
+
+/// Counts what TCP connections carry between two readings. The processes take no part in it. A
+/// process in another network namespace is read only if this user may enter that namespace.
+class LinkCounters {
+ public:
+  /// Reads the counters of these processes' connections to other hosts.
+  void read(const std::vector<std::string>& pids);
+
+  /// Whether a connection had more data under way than an acknowledgement can be late for.
+  bool queued() const;
+
+  /// The members of a JSON object that describe the process's links, each with a comma after it;
+  /// empty before the second reading. A link is all connections from one address to another; the
+  /// text has hashes of the addresses.
+  std::string text(const std::string& pid) const;
+
+ private:
+  struct Connection {
+    std::uint64_t from = 0, to = 0; ///< hashes of the addresses
+    std::uint64_t acknowledged = 0; ///< bytes
+    std::uint64_t busy =
+        0; ///< microseconds with unacknowledged data that the receiver has room for
+    std::uint64_t average = 0; ///< bytes per second of that time, since it exists
+    bool queued = false;
+  };
+  struct Reading {
+    std::int64_t time = 0;                       ///< nanoseconds
+    std::map<std::uint64_t, Connection> sockets; ///< by inode
+  };
+
+  int kernelOf(const std::string& pid);
+  static void readAll(int kernel, int family, Reading& reading);
+
+  std::map<ino_t, Descriptor> kernels_; ///< sockets to the kernel, by network namespace
+  std::map<std::string, std::vector<std::uint64_t>> inodes_; ///< of each process
+  Reading before_, now_;
+};
+
+} // namespace rondo::tools
