@@ -13,10 +13,9 @@ inline constexpr int kDumpVersion = 1;
 /// Writes the record in `memory_file`, of this process or another one, to `to`. `reason`:
 /// "failure", "SIGQUIT" or "request". `state`: of the process, as in /proc/PID/stat ('R', 'T',
 /// ...). `last`: of each communicator, the calls that have ended are written only if they are among
-/// the last so many. `more`:
-/// members of the header, each with a comma after it. Returns 0, or the error number; EPROTO if the
-/// file is not a record of calls of this version. It believes nothing that it reads: the file may
-/// change meanwhile. Async-signal-safe.
+/// the last so many. `more`: further members of the JSON header, each followed by a comma. Returns
+/// 0, or the error number; EPROTO if the file is not a record of calls of this version. It believes
+/// nothing that it reads: the file may change meanwhile. Async-signal-safe.
 int writeDump(int memory_file, int to, const char* reason, char state,
               std::uint64_t last = ~std::uint64_t{0}, std::string_view more = {});
 
