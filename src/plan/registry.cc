@@ -31,7 +31,7 @@ constexpr auto kAlgorithms = std::to_array<const Algorithm*>({
   throw Error(ErrorCode::invalid_argument, what);
 }
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string inQuotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 std::string_view trimmed(std::string_view text) {
   const auto space = [](char c) { return c == ' ' || c == '\t'; };
@@ -99,8 +99,8 @@ int numberOf(std::string_view word, std::string_view text) {
     names += names.empty() ? "" : ", ";
     names += known->name;
   }
-  refuse((word.empty() ? "an algorithm's name is missing in " + quoted(text)
-                       : "unknown algorithm " + quoted(word)) +
+  refuse((word.empty() ? "an algorithm's name is missing in " + inQuotes(text)
+                       : "unknown algorithm " + inQuotes(word)) +
          "; valid: " + names);
 }
 
@@ -154,14 +154,14 @@ class Parser {
     for (const auto word : split(text, ',')) {
       if (wish_ && word.empty()) continue;
       if (wish_ && std::ranges::find(kNcclOnly, lower(word)) != std::end(kNcclOnly)) {
-        passOver(quoted(word) + " (an algorithm of NCCL that Rondo does not have)");
+        passOver(inQuotes(word) + " (an algorithm of NCCL that Rondo does not have)");
         continue;
       }
       list.choices.push_back(parseChoice(word));
       if (const Choice& last = list.choices.back();
           list.excludes && last.text() != last.algorithm->name) {
         refuse("'^' excludes an algorithm with all its parameters: write " +
-               quoted(last.algorithm->name) + " instead of " + quoted(word));
+               inQuotes(last.algorithm->name) + " instead of " + inQuotes(word));
       }
     }
     return list;
@@ -170,10 +170,10 @@ class Parser {
   bool canDo(const Choice& choice, Collective collective, std::string_view word) {
     if (serves(choice, collective)) return true;
     const std::string what =
-        "algorithm " + quoted(choice.text()) + " cannot do " + std::string(word);
+        "algorithm " + inQuotes(choice.text()) + " cannot do " + std::string(word);
     const std::string valid = "valid: " + namesServing(collective);
     if (!wish_) refuse(what + "; " + valid);
-    passOver(quoted(choice.text()) + " for " + std::string(word) + " (it cannot do that; " + valid +
+    passOver(inQuotes(choice.text()) + " for " + std::string(word) + " (it cannot do that; " + valid +
              ")");
     return false;
   }
@@ -248,8 +248,8 @@ Choice parseChoice(std::string_view text) {
   if (!parts.empty()) {
     const auto names = split(parts.substr(0, parts.size() - 1), ',');
     if (!choice.algorithm->composes || !parts.ends_with(')') || names.size() != 2)
-      refuse(quoted(text) + " should name the algorithms inside and between nodes as in " +
-             quoted("hierarchical(linear,ring)"));
+      refuse(inQuotes(text) + " should name the algorithms inside and between nodes as in " +
+             inQuotes("hierarchical(linear,ring)"));
     choice.inner = numberOf(names[0], text);
     choice.outer = numberOf(names[1], text);
   }
@@ -258,8 +258,8 @@ Choice parseChoice(std::string_view text) {
     const char* end = digits.data() + digits.size();
     const auto [stop, failure] = std::from_chars(digits.data(), end, choice.parameter);
     if (failure != std::errc{} || stop != end || choice.parameter < 1) {
-      refuse("the parameter in " + quoted(text) + " must be a whole number from 1 on, as in " +
-             quoted(std::string(choice.algorithm->name) + "/2"));
+      refuse("the parameter in " + inQuotes(text) + " must be a whole number from 1 on, as in " +
+             inQuotes(std::string(choice.algorithm->name) + "/2"));
     }
   }
   return choice;
@@ -279,7 +279,7 @@ std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective
   if (list.choices.empty()) return {}; // all words of a wish have no effect
   auto result = allowed(list, collective);
   if (result.empty() && list.excludes && !isWish(text) && !namesServing(collective).empty()) {
-    refuse("algorithm list " + quoted(text) + " leaves none for " + std::string(name(collective)) +
+    refuse("algorithm list " + inQuotes(text) + " leaves none for " + std::string(name(collective)) +
            "; there are: " + namesServing(collective));
   }
   return result;
