@@ -37,7 +37,7 @@ std::map<int, Rank> run(int ranks, const std::string& settings, int unused, int 
                         int small = 0) {
   const std::string command =
       "ulimit -n 1024; exec timeout -s KILL 200 env RONDO_HEARTBEAT=30 "
-      "ASAN_OPTIONS=quarantine_size_mb=16:$ASAN_OPTIONS " +
+      "ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=16 " +
       settings + " " RONDO_COMMAND " run -p " + std::to_string(ranks) +
       " -- " RONDO_TEST_PROGRAMS "/program_many_communicators " + std::to_string(unused) + " " +
       std::to_string(used) + " " + std::to_string(small) + " 2>/dev/null";

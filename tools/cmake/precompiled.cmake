@@ -20,7 +20,11 @@ function(rondo_precompile target)
   get_target_property(type ${target} TYPE)
   get_target_property(only_tests ${target} RONDO_ONLY_TESTS)
   get_target_property(unchecked ${target} RONDO_UNCHECKED)
-  string(MAKE_C_IDENTIFIER "precompiled ${options} ${only_tests} ${unchecked} ${ARGN}" key)
+  get_target_property(visibility ${target} CXX_VISIBILITY_PRESET)
+  get_target_property(libraries ${target} LINK_LIBRARIES)
+  string(FIND "${libraries}" rondo_test_support support) # which has options of its own
+  string(MAKE_C_IDENTIFIER
+         "precompiled ${options} ${only_tests} ${unchecked} ${visibility} ${support} ${ARGN}" key)
   if(type STREQUAL "EXECUTABLE")
     string(PREPEND key "program_") # -fPIE, where libraries have -fPIC
   endif()
@@ -29,8 +33,14 @@ function(rondo_precompile target)
     target_precompile_headers(${target} REUSE_FROM ${known})
     return()
   endif()
+  # Clang only reads the parts that a file uses; GCC reads all, so less pays for it.
+  set(more "")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    set(more <charconv> <condition_variable> <deque> <filesystem> <future> <random> <unordered_map>
+             <variant>)
+  endif()
   target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <chrono> <cmath>
     <cstdint> <cstring> <fstream> <functional> <map> <memory> <mutex> <numeric>
-    <optional> <set> <span> <sstream> <string> <thread> <utility> <vector> ${ARGN})
+    <optional> <set> <span> <sstream> <string> <thread> <utility> <vector> ${more} ${ARGN})
   set_property(GLOBAL PROPERTY ${key} ${target})
 endfunction()

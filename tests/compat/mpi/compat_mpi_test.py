@@ -100,11 +100,10 @@ def expect_success(options, ranks, program, *arguments, library=True, **more):
 
 
 def part_of_grid(options, ranks):
-    """Options for the whole grid, or, above four ranks (two with MPICH), for a third of it, each
-    time another third."""
-    if ranks <= (2 if options.mpi == "mpich" else 4):
-        return []
-    return ["--part", f"{options.ranks.index(ranks) % 3}/3"]
+    """Options for the whole grid, or, above two ranks, for a part of it, each time another one:
+    together they are the whole grid once more."""
+    larger = [count for count in options.ranks if count > 2]
+    return ["--part", f"{larger.index(ranks)}/{len(larger)}"] if ranks in larger else []
 
 
 def check_grid(options, ranks):
