@@ -50,7 +50,7 @@ void Simulator::startReady() {
       const auto [id, clock] = todo_.front();
       todo_.pop_front();
       Core& core = cores_[places_[lanes_[id].rank].core];
-      if (core.busy) core.waiting.emplace_back(id, clock);
+      if (core.busy) queue(id, clock);
       else start(id, clock);
     } else if (!freed_.empty()) {
       const std::uint32_t id = freed_.back();
@@ -60,6 +60,12 @@ void Simulator::startReady() {
       return;
     }
   }
+}
+
+void Simulator::queue(std::uint32_t id, const Clock& clock) {
+  Place& place = places_[lanes_[id].rank];
+  if (place.ready.empty()) cores_[place.core].waiting.push_back(lanes_[id].rank);
+  place.ready.emplace_back(id, clock);
 }
 
 void Simulator::start(std::uint32_t id, const Clock& ready) {
@@ -204,11 +210,12 @@ void Simulator::release(Core& core, const Lane& lane) {
   core.busy = false;
   core.free = lane.clock.time;
   if (core.waiting.empty()) return;
-  auto next = std::find_if(core.waiting.begin(), core.waiting.end(),
-                           [&](const auto& one) { return lanes_[one.first].rank == lane.rank; });
-  if (next == core.waiting.end()) next = core.waiting.begin();
-  auto [id, clock] = *next;
-  core.waiting.erase(next);
+  const bool keeps = !places_[lane.rank].ready.empty();
+  const std::uint32_t rank = keeps ? lane.rank : core.waiting.front();
+  auto& ready = places_[rank].ready;
+  auto [id, clock] = ready.front();
+  ready.pop_front();
+  if (ready.empty()) std::erase(core.waiting, rank);
   if (lanes_[id].rank == lane.rank) clock = lane.clock;
   else clock.add(&Terms::contention, lane.clock.time - clock.time);
   todo_.emplace_front(id, clock);
