@@ -50,7 +50,7 @@ planner::Decision CallPlanner::decide(const Call& call, plan::PlanCache& plans) 
 }
 
 std::optional<Contest> CallPlanner::contest(const Call& call) {
-  Contest contest{candidates(call, specOf(call), policy_, plans_), {}, {}};
+  Contest contest{candidates(call, specOf(call), policy_, plans_), {}, {}, {}};
   if (contest.candidates.size() < 2) return {};
   planner::Policy rules = policy_; // what RONDO_ALGO says of other collectives does not matter
   rules.algorithms.clear();
@@ -60,6 +60,7 @@ std::optional<Contest> CallPlanner::contest(const Call& call) {
   };
   contest.allreduce = usual(Collective::allreduce, contest.candidates.size() * sizeof(double));
   contest.barrier = usual(Collective::barrier, 0);
+  contest.usual = planner::choose(specOf(call), bytesOf(call), policy_, plans_);
   return contest;
 }
 
@@ -109,7 +110,7 @@ Explanation CallPlanner::explain(const Call& call) const {
       planner::explain(spec, {.bytes = static_cast<double>(bytesOf(call)), .type = call.type},
                        decided, site.network());
   if (decided.by == planner::Decision::By::measurement)
-    made.why += " The ranks measured that " + made.algorithm + " is the fastest.";
+    made.why += " The ranks measured that no other is clearly faster than " + made.algorithm + ".";
   for (const Trials::Timed& timed : trials_.of(call.collective, bytesOf(call)))
     for (Explanation::Candidate& one : made.candidates)
       if (one.algorithm == timed.choice.text()) one.measured = timed.seconds;

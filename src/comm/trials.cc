@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -20,9 +21,13 @@ namespace {
 
 constexpr int kRounds = 6;
 /// After the first round, which times few calls, a candidate that takes more than kDropFirst times
-/// the fastest one's time is dropped; after later rounds, more than kDropLater times. On a shared
-/// machine times of small calls differ by half from round to round.
+/// the fastest one's time is dropped; from round kSettled on, more than kDropLater times. On a
+/// shared machine times of small calls differ by half from round to round, so the median of several
+/// rounds counts.
 constexpr double kDropFirst = 3.0, kDropLater = 1.5;
+constexpr int kSettled = 3;
+/// Measured differences of less than this are noise: the planner's choice stays.
+constexpr double kNoise = 0.1;
 /// Calls that are timed together: few in the first round, where a candidate may be very slow; then
 /// so many that the fastest candidate takes kSecondsTogether, within these bounds. That is about
 /// one time slice of the scheduler, which matters if ranks share processors.
@@ -74,9 +79,24 @@ void maximum(std::vector<double>& seconds, const plan::Choice& algorithm,
 }
 
 struct Candidate {
-  Trials::Timed timed;
+  plan::Choice choice;
   std::function<void()> run;
+  std::vector<double> rounds = {}; ///< seconds of the slowest rank
+
+  double seconds() const {
+    std::vector<double> sorted = rounds;
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    return *middle;
+  }
 };
+
+/// Drops candidates that take more than `most` times the fastest one's time.
+void dropSlow(std::vector<Candidate>& candidates, double most) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Candidate& one : candidates) best = std::min(best, one.seconds());
+  std::erase_if(candidates, [&](const Candidate& one) { return one.seconds() > most * best; });
+}
 
 } // namespace
 
@@ -132,9 +152,17 @@ std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
   return choices;
 }
 
+void order(std::vector<Trials::Timed>& timed, const plan::Choice& usual) {
+  std::ranges::stable_sort(timed, {}, &Trials::Timed::seconds);
+  const auto found = std::ranges::find_if(timed, [&](const Trials::Timed& one) {
+    return one.choice.algorithm == usual.algorithm && one.choice.parameter == usual.parameter;
+  });
+  if (found != timed.end() && found->seconds <= timed.front().seconds * (1 + kNoise))
+    std::rotate(timed.begin(), found, found + 1);
+}
+
 std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, const Contest& contest,
                                    const Trials::Prepare& prepare) {
-  int together = kTogetherFirst;
   const Call barrier{.collective = Collective::barrier};
   const auto waitForAll = prepare(barrier, contest.barrier);
   waitForAll(); // so all earlier collectives have ended
@@ -142,7 +170,7 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, con
   std::vector<Candidate> left;
   for (const plan::Choice& choice : contest.candidates) {
     try {
-      left.push_back({{choice, std::numeric_limits<double>::infinity()}, prepare(call, choice)});
+      left.push_back({choice, prepare(call, choice)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported) throw;
       continue; // on all ranks: its blocks do not fit into messages
@@ -150,6 +178,7 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, con
     left.back().run(); // connects the ranks
   }
   if (left.empty()) return {};
+  int together = kTogetherFirst;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<double> seconds;
     for (const Candidate& one : left) {
@@ -160,17 +189,18 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, con
       seconds.push_back(took.count() / together);
     }
     maximum(seconds, contest.allreduce, prepare);
-    for (std::size_t i = 0; i < left.size(); ++i)
-      left[i].timed.seconds = std::min(left[i].timed.seconds, seconds[i]);
-    const auto time = [](const Candidate& one) { return one.timed.seconds; };
-    std::ranges::stable_sort(left, {}, time);
-    const double most = time(left.front()) * (round == 0 ? kDropFirst : kDropLater);
-    std::erase_if(left, [&](const Candidate& one) { return time(one) > most; });
-    together = std::clamp(static_cast<int>(kSecondsTogether / std::max(time(left.front()), 1e-9)),
+    const double best = *std::ranges::min_element(seconds);
+    for (std::size_t i = 0; i < left.size(); ++i) left[i].rounds.push_back(seconds[i]);
+    if (round == 0) dropSlow(left, kDropFirst);
+    if (round >= kSettled) dropSlow(left, kDropLater);
+    if (round == 0)
+      for (Candidate& one : left) one.rounds.clear(); // few calls, with cold caches
+    together = std::clamp(static_cast<int>(kSecondsTogether / std::max(best, 1e-9)),
                           kFewestTogether, kMostTogether);
   }
   std::vector<Trials::Timed> result;
-  for (const Candidate& one : left) result.push_back(one.timed);
+  for (const Candidate& one : left) result.push_back({one.choice, one.seconds()});
+  order(result, contest.usual);
   return result;
 }
 

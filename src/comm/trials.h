@@ -25,13 +25,13 @@ class Trials {
  public:
   struct Timed {
     plan::Choice choice;
-    double seconds = 0; ///< of the slowest rank, in the fastest round
+    double seconds = 0; ///< of the slowest rank, median of the rounds
   };
   /// Prepares a call with the given algorithm. The result runs it until it is done, and throws the
   /// error that it ends with. The call must outlive the result.
   using Prepare = std::function<std::function<void()>(const Call&, const plan::Choice&)>;
 
-  /// Fastest first; empty if this kind of call was not measured.
+  /// The one that calls use, then the others by time; empty if this kind was not measured.
   std::vector<Timed> of(Collective collective, std::size_t bytes) const;
 
   /// Returns whether calls of this collective can be measured (planner::kDecided), and the type is
@@ -57,6 +57,7 @@ struct Contest {
   std::vector<plan::Choice> candidates;
   plan::Choice allreduce; ///< for the AllReduce by which ranks compare times
   plan::Choice barrier;   ///< for the barrier before each measurement
+  plan::Choice usual;     ///< what the planner chooses without measurements
 };
 
 /// The candidates for a call of a kind that is not settled; fewer than two if there is nothing to
@@ -64,11 +65,13 @@ struct Contest {
 std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
                                      const planner::Policy& policy, plan::PlanCache& plans);
 
+/// Sorts by time, but the usual choice comes first if it is as fast within the noise.
+void order(std::vector<Trials::Timed>& timed, const plan::Choice& usual);
+
 /// Collective. Waits for this rank's earlier collectives, which may still write to the buffers.
 /// Then runs the call with each candidate in several rounds; after each round all ranks drop the
-/// same slow ones.
-/// Returns those that it did not drop, fastest first, equal on all ranks. The
-/// contents of both buffers are as before, except that output which the call itself will write is
+/// same slow ones. Returns those that it did not drop, in order(), equal on all ranks. The contents
+/// of both buffers are as before, except that output which the call itself will write is
 /// unspecified.
 std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, const Contest& contest,
                                    const Trials::Prepare& prepare);

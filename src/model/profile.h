@@ -102,7 +102,7 @@ struct Profile {
   std::string name;
   std::string machine; ///< machineKey() of the machine that it describes
   std::string source;  ///< where the numbers come from
-  /// Seconds for which a processor is busy when it passes from one rank to another.
+  /// Seconds for which a processor is busy when it passes from one rank to the next.
   double turn = 0;
   Levels copy;   ///< one piece of local memory to another
   Levels memory; ///< more for each byte of a message, because buffers do not fit the caches

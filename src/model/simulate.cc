@@ -39,9 +39,9 @@ std::vector<const LinkProfile*> linksOf(const plan::Spec& spec, const Network& n
   return links;
 }
 
-/// In a one-way call both ranks copy a large message together, in parts of kSharedPart bytes. This
-/// takes at most as long as sending the parts one after the other. The simulation assumes the
-/// latter, for blocks of up to kSharedBlock bytes.
+/// In a one-way call both ranks copy a large message together, in parts of kSharedPart bytes,
+/// unless ranks share processors. This takes at most as long as sending the parts one after the
+/// other. The simulation assumes the latter, for blocks of up to kSharedBlock bytes.
 constexpr double kSharedPart = 32 << 10, kSharedBlock = 1 << 20;
 
 Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& network) {
@@ -56,7 +56,8 @@ Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& n
     slot = std::min(slot, link->slot_bytes);
     carriers = carriers || !link->mapped;
   }
-  if (!carriers && plan::movesOneWay(plan.spec.collective) && count * element <= kSharedBlock)
+  if (!carriers && network.processors == 0 && plan::movesOneWay(plan.spec.collective) &&
+      count * element <= kSharedBlock)
     slot = std::min(slot, kSharedPart);
   const plan::CallShape shape{.count = static_cast<std::size_t>(std::ceil(count)),
                               .type = blocks.type};
@@ -146,6 +147,7 @@ void Simulator::placeRanks(const plan::Spec& spec, const Network& network) {
     Node& node = placed[place.node];
     const std::uint32_t before = node.placed++;
     place.core = node.first_core + before % node.cores;
+    place.seat = before / node.cores;
     place.first_lane = static_cast<std::uint32_t>(lanes_.size());
     place.lanes = static_cast<std::uint32_t>(program.lanes.size() - 1);
     place.first_out = channels;
@@ -165,8 +167,7 @@ void Simulator::placeRanks(const plan::Spec& spec, const Network& network) {
       added.ended = added.op == program.lanes[lane + 1];
     }
     Core& core = cores_[place.core];
-    core.shared = before >= node.cores;
-    core.last = rank;
+    if (core.ranks++ == 0) core.last = rank;
   }
   channels_.resize(channels);
   ins_.resize(ins);

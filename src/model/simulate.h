@@ -5,8 +5,8 @@
 //
 // - A step runs when the engine would run it: its messages have arrived, its channels have free
 //   slots, the steps that it waits for are done. Lanes are repeated for each tile.
-// - A processor does one step at a time, in the order in which they became ready; ranks that share
-//   a processor take turns.
+// - A processor does one step at a time, in the order in which they became ready. A rank keeps it
+//   while it has ready steps; then the ranks that share it take turns, also those that wait.
 // - Messages of a channel arrive in order. Messages that share a line pass one after the other, in
 //   the order in which they reach it. For many messages this approaches equal shares.
 #pragma once

@@ -24,13 +24,7 @@ void Simulator::run() {
     else events_.push(lanes_[id].clock.time, EventQueue::Kind::begin, id);
   }
   for (;;) {
-    while (!todo_.empty()) {
-      const auto [id, clock] = todo_.front();
-      todo_.pop_front();
-      Core& core = cores_[places_[lanes_[id].rank].core];
-      if (core.busy) core.waiting.emplace_back(id, clock);
-      else start(id, clock);
-    }
+    startReady();
     if (events_.empty()) return;
     const EventQueue::Event event = events_.pop();
     switch (event.kind) {
@@ -48,6 +42,32 @@ void Simulator::run() {
   }
 }
 
+/// Steps that became ready together all queue before a processor is free again, so that a rank
+/// keeps its processor while it has ready steps.
+void Simulator::startReady() {
+  for (;;) {
+    if (!todo_.empty()) {
+      const auto [id, clock] = todo_.front();
+      todo_.pop_front();
+      Core& core = cores_[places_[lanes_[id].rank].core];
+      if (core.busy) queue(id, clock);
+      else start(id, clock);
+    } else if (!freed_.empty()) {
+      const std::uint32_t id = freed_.back();
+      freed_.pop_back();
+      release(cores_[places_[lanes_[id].rank].core], lanes_[id]);
+    } else {
+      return;
+    }
+  }
+}
+
+void Simulator::queue(std::uint32_t id, const Clock& clock) {
+  Place& place = places_[lanes_[id].rank];
+  if (place.ready.empty()) cores_[place.core].waiting.push_back(lanes_[id].rank);
+  place.ready.emplace_back(id, clock);
+}
+
 void Simulator::start(std::uint32_t id, const Clock& ready) {
   Lane& lane = lanes_[id];
   const Program& program = programOf(lane);
@@ -60,8 +80,8 @@ void Simulator::start(std::uint32_t id, const Clock& ready) {
   Clock end = costOf(lane, program, op, ready);
   if (op.reads_all || op.writes_all)
     passSwitch(op, bytesOf(program, op, lane.tile), lane.rank, end);
-  if (core.shared && core.last != lane.rank && end.time > ready.time)
-    end.add(&Terms::contention, turn_);
+  if (core.ranks > 1 && end.time > ready.time)
+    end.add(&Terms::contention, turnsOf(core, lane.rank, ready.time));
   lane.begin = ready.time;
   lane.clock = end;
   if (end.time == ready.time) { // it did not occupy the processor, which others may wait for
@@ -71,6 +91,16 @@ void Simulator::start(std::uint32_t id, const Clock& ready) {
   core.last = lane.rank;
   core.busy = lane.running = true;
   events_.push(end.time, EventQueue::Kind::step_done, id);
+}
+
+/// Seconds until the rank has the processor. Ranks that share one look for work one after the
+/// other, and each look takes a turn. A step that becomes ready while none of them works waits for
+/// half a round on average, and at least as long as if it had been ready before.
+double Simulator::turnsOf(const Core& core, std::uint32_t rank, double ready) const {
+  const std::uint32_t between =
+      (core.ranks + places_[rank].seat - places_[core.last].seat) % core.ranks;
+  if (ready <= core.free) return turn_ * between;
+  return std::max(turn_ * core.ranks / 2, core.free + turn_ * between - ready);
 }
 
 /// The sum of a piece of all windows leaves every rank once and enters this one; a store to all
@@ -169,7 +199,7 @@ void Simulator::finish(std::uint32_t id) {
     const std::uint32_t number = outOf(lane, program.refs[op.refs + i]);
     launch(channels_[number], number, clock, bytes);
   }
-  if (lane.running) release(cores_[places_[lane.rank].core], lane);
+  if (lane.running) freed_.push_back(id);
   lane.running = false;
   advance(id);
 }
@@ -178,9 +208,14 @@ void Simulator::finish(std::uint32_t id) {
 /// is part of the chain of causes; waiting for another rank is contention.
 void Simulator::release(Core& core, const Lane& lane) {
   core.busy = false;
+  core.free = lane.clock.time;
   if (core.waiting.empty()) return;
-  auto [id, clock] = core.waiting.front();
-  core.waiting.pop_front();
+  const bool keeps = !places_[lane.rank].ready.empty();
+  const std::uint32_t rank = keeps ? lane.rank : core.waiting.front();
+  auto& ready = places_[rank].ready;
+  auto [id, clock] = ready.front();
+  ready.pop_front();
+  if (ready.empty()) std::erase(core.waiting, rank);
   if (lanes_[id].rank == lane.rank) clock = lane.clock;
   else clock.add(&Terms::contention, lane.clock.time - clock.time);
   todo_.emplace_front(id, clock);

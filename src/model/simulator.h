@@ -74,14 +74,18 @@ class Simulator {
   };
   struct Place { ///< of a rank
     std::uint32_t first_lane = 0, lanes = 0, first_out = 0, first_in = 0;
-    std::uint32_t node = 0, core = 0, lanes_at_end = 0;
-    double slow = 1;                          ///< factor of its processor
-    double penalty = 0, copy = 0, reduce = 0; ///< Profile's levels for its working set
+    std::uint32_t node = 0, core = 0, seat = 0; ///< seat: number among the ranks of the core
+    std::uint32_t lanes_at_end = 0;
+    std::deque<std::pair<std::uint32_t, Clock>> ready; ///< lanes whose steps wait for the processor
+    double slow = 1;                                   ///< factor of its processor
+    double penalty = 0, copy = 0, reduce = 0;          ///< Profile's levels for its working set
   };
   struct Core {
-    bool busy = false, shared = false;
-    std::uint32_t last = 0; ///< rank
-    std::deque<std::pair<std::uint32_t, Clock>> waiting;
+    bool busy = false;
+    std::uint32_t ranks = 0;
+    std::uint32_t last = 0;            ///< rank
+    double free = 0;                   ///< when its last step ended
+    std::deque<std::uint32_t> waiting; ///< ranks with ready steps, each once
   };
   struct Way { ///< one direction of a line
     double free = 0;
@@ -94,6 +98,9 @@ class Simulator {
   const LinkProfile& linkBetween(std::uint32_t a, std::uint32_t b, const Network& network) const;
   void applyConditions(const Conditions& conditions);
 
+  double turnsOf(const Core& core, std::uint32_t rank, double ready) const;
+  void startReady();
+  void queue(std::uint32_t id, const Clock& clock);
   void start(std::uint32_t id, const Clock& ready);
   void enter(std::uint32_t id, const Clock& clock);
   void finish(std::uint32_t id);
@@ -143,6 +150,7 @@ class Simulator {
   std::vector<std::uint32_t> meeting_, met_; ///< lanes that wait in a barrier; that leave it
   Clock met_at_;
   std::deque<std::pair<std::uint32_t, Clock>> todo_; ///< lanes whose next step can run
+  std::vector<std::uint32_t> freed_; ///< lanes whose step is done, whose processors are still busy
   EventQueue events_;
   std::uint64_t steps_ = 0;
   Clock end_;

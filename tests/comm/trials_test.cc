@@ -65,12 +65,48 @@ TEST_CASE("candidates are measured in rounds, and slow ones are dropped", "[tria
     };
   };
   const auto timed = comm::measure(call, comm::buffersOf(call, 0, 2),
-                                   {candidates, candidates[0], candidates[0]}, prepare);
+                                   {candidates, candidates[0], candidates[0], {}}, prepare);
   REQUIRE(timed.size() == 1);
   CHECK(timed[0].choice.text() == "ring");
   CHECK(runs["tree"] == runs["direct"]);
   CHECK(runs["ring"] > 3 * runs["tree"]);
   CHECK(runs["agree"] == 6);
+}
+
+// Proves: the median of the rounds counts, not the best round.
+TEST_CASE("a candidate that is fast in one round only is not chosen", "[trials]") {
+  const std::vector<plan::Choice> candidates{plan::parseChoice("ring"), plan::parseChoice("tree")};
+  int runs_of_ring = 0;
+  std::vector<std::int32_t> in(16), out(16);
+  const CollectiveCall call{.collective = Collective::allreduce,
+                            .input = in.data(),
+                            .output = out.data(),
+                            .count = in.size(),
+                            .type = DataType::int32};
+  const auto prepare = [&](const CollectiveCall& one, const plan::Choice& with) {
+    return [&runs_of_ring, timed = &one == &call, ring = with.text() == "ring"] {
+      if (!timed || (ring && ++runs_of_ring == 6)) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(ring ? 12 : 5));
+    };
+  };
+  const auto timed = comm::measure(call, comm::buffersOf(call, 0, 2),
+                                   {candidates, candidates[0], candidates[0], {}}, prepare);
+  REQUIRE(!timed.empty());
+  CHECK(timed[0].choice.text() == "tree");
+  CHECK(runs_of_ring >= 6);
+}
+
+TEST_CASE("the planner's choice stays unless another one is clearly faster", "[trials]") {
+  const auto first = [](double ring, double tree, const char* usual) {
+    std::vector<comm::Trials::Timed> timed{{plan::parseChoice("ring"), ring},
+                                           {plan::parseChoice("tree"), tree}};
+    comm::order(timed, plan::parseChoice(usual));
+    return timed[0].choice.text();
+  };
+  CHECK(first(1.00, 1.05, "tree") == "tree");
+  CHECK(first(1.00, 1.20, "tree") == "ring");
+  CHECK(first(1.05, 1.00, "ring") == "ring");
+  CHECK(first(1.05, 1.00, "direct") == "tree"); // it was dropped
 }
 
 // Proves: results are right during and after the measurement, in place too, all ranks use the same

@@ -171,25 +171,26 @@ TEST_CASE("decisions of the default profile, written out") {
        "allgather: direct\n"
        "alltoall: pairwise\n"},
       {4, on(LinkClass::shm, 2),
-       "allreduce: butterfly to 6144, parameter_server/2 to 196608, halving_doubling to 1572864, "
+       "allreduce: butterfly to 6144, parameter_server/2 to 49152, halving_doubling to 1572864, "
        "ring\n"
        "reduce: linear to 49152, chain\n"
-       "reducescatter: halving to 49152, direct\n"
-       "broadcast: linear to 768, tree to 12288, linear to 98304, chain\n"
+       "reducescatter: halving to 384, direct to 768, halving to 49152, direct\n"
+       "broadcast: linear to 1536, tree to 12288, linear to 24576, scatter_allgather to 393216, "
+       "chain\n"
        "scatter: linear\n"
        "gather: linear/3\n"
-       "allgather: bruck to 192, direct\n"
-       "alltoall: direct\n"},
+       "allgather: bruck to 48, direct\n"
+       "alltoall: bruck to 12, direct\n"},
       {8, on(LinkClass::loopback, 2),
-       "allreduce: parameter_server to 24576, parameter_server/2 to 393216, double_tree to "
-       "786432, direct\n"
+       "allreduce: parameter_server to 24576, parameter_server/2 to 786432, direct\n"
        "reduce: linear to 196608, chain\n"
        "reducescatter: halving to 98304, direct to 393216, halving to 786432, direct\n"
-       "broadcast: tree to 12288, linear to 196608, scatter_allgather to 1572864, chain\n"
+       "broadcast: linear to 6144, tree to 12288, linear to 196608, scatter_allgather to 1572864, "
+       "chain\n"
        "scatter: linear\n"
        "gather: linear/4\n"
        "allgather: bruck to 49152, direct\n"
-       "alltoall: bruck to 6144, direct to 3145728, pairwise\n"},
+       "alltoall: bruck to 12288, direct to 3145728, pairwise\n"},
       {8, on(LinkClass::shm, 0, "4x2", 8),
        "allreduce: oneshot to 384, butterfly to 768, hierarchical\n"
        "reduce: linear to 768, tree to 196608, chain to 1572864, hierarchical\n"
