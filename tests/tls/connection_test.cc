@@ -243,6 +243,34 @@ TEST_CASE("tls: a record of the own side that comes back is an error") {
   CHECK(errno == EBADMSG);
 }
 
+TEST_CASE("tls: a connection that is cut in a record delivers the records before it, then ends") {
+  for (const std::size_t rest : {1, 4, 5, 60, 119})
+    for (const std::size_t room : {200, 10}) {
+      INFO("after " << rest << " bytes of the second record, room for " << room);
+      Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
+      REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
+      const Bytes sent = randomBytes(100);
+      const Bytes first = record(ends, sent);
+      Bytes second = record(ends, randomBytes(100));
+      second.resize(rest);
+      put(ends, first);
+      put(ends, second);
+      ends.dialer.reset();
+      Bytes got(200, std::byte{7});
+      std::size_t at = 0;
+      ssize_t count = 0;
+      while ((count = ends.accepter.tls()->receive(cut(got, {room}, at, 1))) > 0)
+        at += static_cast<std::size_t>(count);
+      CHECK(count == 0);
+      CHECK(at == sent.size());
+      CHECK(std::equal(sent.begin(), sent.end(), got.begin()));
+      CHECK(
+          std::all_of(got.begin() + 100, got.end(), [](std::byte b) { return b == std::byte{7}; }));
+      CHECK(ends.accepter.tls()->ended());
+      CHECK(ends.accepter.tls()->receive(cut(got, {room}, at, 1)) == 0);
+    }
+}
+
 TEST_CASE("tls: a listener accepts connections with TLS and without TLS") {
   for (const SocketAddress& address : families()) {
     if (address.family == SocketAddress::Family::unix_abstract) continue;
