@@ -40,6 +40,8 @@ struct Run {
   int checkpoint_every = 0, redundancy = strategy == "fsdp" ? 1 : -1;
   int epochs = 2;
   std::string hook = "none";
+  int servers = 4; ///< of ps
+  bool dedicated = false;
 
   long steps() const { return epochs * kEpochSteps; }
 };
@@ -54,7 +56,7 @@ std::string words(const Run& run, const Folder& folder, const std::string& numbe
   return "training " + folder.file("door") + " " + number + " " + how + " " + run.strategy + " " +
          run.model + " " + std::to_string(run.epochs) + " " + run.limits + " " + run.checkpoint +
          " " + std::to_string(run.checkpoint_every) + " " + std::to_string(run.redundancy) + " " +
-         run.hook;
+         run.hook + " " + std::to_string(run.servers) + " " + (run.dedicated ? "1" : "0");
 }
 
 /// Four ranks without a launcher: rank 0 hosts the control plane.
@@ -117,6 +119,15 @@ void checkEnd(const Run& run, const Training& training, int ranks) {
   CHECK(std::abs(training.accuracy - undisturbed(run)) <= 0.02);
 }
 
+/// A rank that lives and has not completed the newest step takes its shard from a copy, too.
+void checkCopied(const Job& job, int victim, int ranks) {
+  REQUIRE(!job.logged.empty());
+  INFO(job.logged[0]);
+  CHECK(job.logged[0].find("the shard of rank " + std::to_string(victim) +
+                           " comes from its copy on rank " +
+                           std::to_string((victim + ranks - 1) % ranks)) != std::string::npos);
+}
+
 } // namespace
 
 // Proves: whichever rank is killed, also the one that hosts the control plane and writes the files,
@@ -153,9 +164,51 @@ TEST_CASE("a rank of four is killed in the middle of a training run", "[command]
       CHECK(job->trainings[rank].steps.back().second == 3);
     }
     if (run.strategy == "ddp" || run.strategy == "local") continue;
-    REQUIRE(!job->logged.empty());
-    CHECK(job->logged[0] == " the shard of rank " + std::to_string(victim) +
-                                " comes from its copy on rank " + std::to_string((victim + 3) % 4));
+    checkCopied(*job, victim, 4);
+  }
+}
+
+// Proves: a run goes on without a worker, and without a server, also if servers do not work
+// themselves and if only some ranks have a shard.
+TEST_CASE("a worker or a server of a ps run is killed", "[command]") {
+  struct Case {
+    int ranks, servers;
+    bool dedicated;
+    int victim;
+    bool always = true; ///< also with sanitizers
+  };
+  for (const auto& [ranks, servers, dedicated, victim, always] :
+       std::vector<Case>{{3, 1, false, 0},
+                         {3, 1, false, 1, false},
+                         {3, 1, true, 0, false},
+                         {3, 1, true, 1},
+                         {4, 2, true, 1},
+                         {4, 2, true, 3, false},
+                         {3, 2, true, 1, false},
+                         {3, 2, true, 2, false}}) {
+    if (!kWholeGrid && !always) continue;
+    const Run run{.transport = "shm", .strategy = "ps", .servers = servers, .dedicated = dedicated};
+    INFO(ranks << " ranks, " << servers << (dedicated ? " dedicated" : "") << " servers, rank "
+               << victim);
+    const Folder folder;
+    const auto job = begin(run, folder, ranks);
+    REQUIRE(job->ready());
+    REQUIRE(reaches(*job, victim == 1 ? 2 : 1, run.steps() / 3));
+    REQUIRE(::kill(job->pids[victim], SIGKILL) == 0);
+    job->end();
+    INFO(job->refusals());
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == victim) continue;
+      checkSteps(run, job->trainings[rank], 1);
+      checkEnd(run, job->trainings[rank], ranks - 1);
+    }
+    if (victim >= servers) {
+      // It had no shard.
+      for (const std::string& text : job->logged)
+        CHECK(text.find("rank " + std::to_string(victim) + " comes") == std::string::npos);
+      continue;
+    }
+    checkCopied(*job, victim, ranks);
   }
 }
 
@@ -298,7 +351,7 @@ TEST_CASE("a killed rank is started again by the launcher and joins the run") {
                            "n=-1; how=new; [ -n \"$RONDO_JOIN\" ] && n=9 && how=join\n"
                            "exec " RONDO_TEST_PROGRAMS "/program_training $RONDO_DOOR $n $how " +
                                run.strategy + " mlp " + std::to_string(run.epochs) +
-                               " 2:4 '' 0 -1 none\n";
+                               " 2:4 '' 0 -1 none 4 0\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   Job job("exec timeout -s KILL 60 env " + environment(run) +
               " " RONDO_COMMAND " run -p 4 --restart 1 -- " + script + " 2>/dev/null",

@@ -6,12 +6,14 @@
 #include <bit>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "job.h"
+#include "net/tls.h"
 #include "support/data_files.h"
 #include "support/grid.h"
 #include "support/paths.h"
@@ -100,6 +102,25 @@ TEST_CASE("one host after the other is killed, down to one rank") {
     unsigned long left = allOf(kRanks);
     for (int victim = 0; victim + 1 < kRanks; ++victim) killAndRecover(job, left, {victim});
   }
+}
+
+// Proves: a rank that takes the control plane over serves it with TLS, as the first host did.
+TEST_CASE("with RONDO_TLS=1, one host after the other is killed, and the others shrink") {
+  if (const std::string why = rondo::net::tlsMissing(); !why.empty()) {
+    WARN("skipped: " << why);
+    return;
+  }
+  constexpr int kRanks = 4;
+  const TemporaryFolder folder;
+  const std::string secret = folder.file("secret");
+  std::ofstream(secret) << std::string(32, 's');
+  std::filesystem::permissions(
+      secret, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const std::string encrypted = environment("tcp") + " RONDO_TLS=1 RONDO_SECRET_FILE=" + secret;
+  Job job(Job::withoutLauncher(kRanks, encrypted, "recovering agree"), kRanks);
+  REQUIRE(job.ready());
+  unsigned long left = allOf(kRanks);
+  for (int victim = 0; victim + 1 < kRanks; ++victim) killAndRecover(job, left, {victim});
 }
 
 // Proves: the first successors may be dead too, and a rank that did not notice them does not wait.

@@ -35,7 +35,8 @@ struct Wire {
   bool records = false;
   Bytes recorded;
   std::atomic<int> flip_after{-1}; ///< flips a byte of a large send() after so many of them
-  std::atomic<bool> flipped{false};
+  std::atomic<int> cut_after{-1};  ///< ends the connection in the middle of a large send()
+  std::atomic<bool> flipped{false}, cut{false};
 } wire;
 
 bool ofNetwork(int fd) {
@@ -66,6 +67,12 @@ extern "C" __attribute__((visibility("default"))) ssize_t send(int fd, const voi
     changed[5000] ^= std::byte{1};
     wire.flipped = true;
     return real(fd, changed.data(), size, flags);
+  }
+  if (size > 10'000 && wire.cut_after >= 0 && wire.cut_after.fetch_sub(1) == 0) {
+    const ssize_t sent = real(fd, data, 5000, flags);
+    ::shutdown(fd, SHUT_RDWR);
+    wire.cut = true;
+    return sent;
   }
   return real(fd, data, size, flags);
 }
@@ -206,6 +213,27 @@ TEST_CASE("tls: a byte that changes on its way is an error that names the sender
       CHECK(has(errors[r], "rank 0"));
       CHECK(has(errors[r], "TLS"));
     }
+  }
+}
+
+TEST_CASE("tls: a data connection that is cut in a record fails the call on both ranks") {
+  auto ranks = ranksOverSockets(2, withTls());
+  wire.cut = false;
+  wire.cut_after = 2;
+  const auto errors = onRanks(ranks, [](Communicator& comm) -> std::string {
+    Bytes data(4'000'000);
+    for (int i = 0; i < 20; ++i)
+      comm.broadcast(data.data(), data.data(), data.size(), DataType::uint8, 0);
+    return {};
+  });
+  wire.cut_after = -1;
+  REQUIRE(wire.cut);
+  for (std::size_t r = 0; r < 2; ++r) {
+    INFO("rank " << r << ": " << errors[r]);
+    CHECK(has(errors[r], "threw: "));
+    REQUIRE(ranks[r].failure());
+    CHECK(ranks[r].failure()->code() == ErrorCode::transport); // both ranks live
+    CHECK(has(errors[r], "rank 1"));
   }
 }
 

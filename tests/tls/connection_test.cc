@@ -94,13 +94,17 @@ void carry(Tls& out, Tls& in, Bytes sent, const std::vector<std::size_t>& send_s
 
 /// Two ends of TLS over sockets with small buffers. `key` is that of the side that accepts.
 struct Ends {
-  explicit Ends(const Key& dialer_key, const Key& key, std::uint64_t records_per_key) {
+  Ends(const Key& dialer_key, const Key& key, std::uint64_t records_per_key)
+      : Ends(dialer_key, key, records_per_key, records_per_key) {}
+  /// The last number is that of the side that accepts.
+  Ends(const Key& dialer_key, const Key& key, std::uint64_t records_per_key,
+       std::uint64_t accepted_per_key) {
     int fds[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
     const int small = 20'000;
     for (const int fd : fds) ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     dialer = Socket(UniqueFd(fds[0]), makeTls(fds[0], true, dialer_key, records_per_key));
-    accepter = Socket(UniqueFd(fds[1]), makeTls(fds[1], false, key, records_per_key));
+    accepter = Socket(UniqueFd(fds[1]), makeTls(fds[1], false, key, accepted_per_key));
   }
   /// The results of both sides' handshakes, each of which ends.
   std::pair<Tls::Progress, Tls::Progress> shake() {
@@ -148,18 +152,16 @@ TEST_CASE("tls: bytes arrive across many changes of the key") {
   carry(*ends.accepter.tls(), *ends.dialer.tls(), randomBytes(5'000'000), {100'000}, {100'000});
 }
 
-TEST_CASE("tls: a KeyUpdate follows every records_per_key TLS records") {
-  Ends ends(keyOf(1), keyOf(1), 2);
+TEST_CASE("tls: the key changes after every records_per_key records") {
+  Ends ends(keyOf(1), keyOf(1), 2, tls::kRecordsPerKey);
   REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
-  Bytes sent = randomBytes(10), wire(1000);
-  std::vector<std::size_t> lengths;
-  for (int i = 0; i < 5; ++i) REQUIRE(ends.dialer.tls()->send(cut(sent, {10}, 0, 1)) == 10);
-  const ssize_t size = ::recv(ends.accepter.get(), wire.data(), wire.size(), 0);
-  for (std::size_t at = 0; at + 5 <= static_cast<std::size_t>(size); at += 5 + lengths.back())
-    lengths.push_back(std::to_integer<std::size_t>(wire[at + 3]) * 256 +
-                      std::to_integer<std::size_t>(wire[at + 4]));
-  // 10 bytes, or 5 of KeyUpdate, with the type and the tag.
-  CHECK(lengths == std::vector<std::size_t>{27, 27, 22, 27, 27, 22, 27});
+  Bytes sent = randomBytes(10), got(10);
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(ends.dialer.tls()->send(cut(sent, {10}, 0, 1)) == 10);
+    // The receiver would use the first key for longer.
+    CHECK(ends.accepter.tls()->receive(cut(got, {10}, 0, 1)) == (i < 2 ? 10 : -1));
+  }
+  CHECK(errno == EBADMSG);
 }
 
 TEST_CASE("tls: without the same key there is no connection") {
@@ -169,26 +171,104 @@ TEST_CASE("tls: without the same key there is no connection") {
   CHECK(ends.dialer.tls()->trouble() != "");
 }
 
+namespace {
+
+constexpr std::size_t kLengthBytes = 4, kTagBytes = 16;
+
+/// The record of these bytes, taken from the wire before the other side could read it.
+Bytes record(Ends& ends, Bytes bytes) {
+  Bytes wire(bytes.size() + kLengthBytes + kTagBytes + 1);
+  const auto size = static_cast<ssize_t>(bytes.size());
+  REQUIRE(ends.dialer.tls()->send(cut(bytes, {bytes.size()}, 0, 1)) == size);
+  const ssize_t got = ::recv(ends.accepter.get(), wire.data(), wire.size(), 0);
+  REQUIRE(got == size + static_cast<ssize_t>(kLengthBytes + kTagBytes));
+  wire.pop_back();
+  return wire;
+}
+
+void put(Ends& ends, const Bytes& wire) {
+  REQUIRE(::send(ends.dialer.get(), wire.data(), wire.size(), 0) ==
+          static_cast<ssize_t>(wire.size()));
+}
+
+} // namespace
+
 TEST_CASE("tls: a changed byte ends the connection; each later receive() fails") {
-  for (const std::size_t at : {0, 3, 5, 100, 1015}) {
+  for (const std::size_t at : {0, 2, 4, 100, 1003, 1004, 1019})
+    for (const std::size_t room : {1000, 100}) {
+      INFO("byte " << at << ", room for " << room);
+      Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
+      REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
+      Bytes wire = record(ends, randomBytes(1000));
+      wire[at] ^= std::byte{1};
+      put(ends, wire);
+      Bytes got(1000, std::byte{7});
+      for (int i = 0; i < 3; ++i) {
+        errno = 0;
+        CHECK(ends.accepter.tls()->receive(cut(got, {room}, 0, 1)) == -1);
+        // A longer length makes the record incomplete.
+        if (at != 0) CHECK(errno == EBADMSG);
+      }
+      // Bytes that are not authentic are not left in the caller's memory.
+      for (const std::byte one : got) CHECK((one == std::byte{7} || one == std::byte{0}));
+    }
+}
+
+TEST_CASE("tls: a record that is repeated, left out or moved is an error") {
+  for (const std::vector<std::size_t>& order :
+       {std::vector<std::size_t>{0, 0}, {0, 1, 1}, {1}, {0, 2}, {0, 2, 1}}) {
     Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
     REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
-    Bytes sent = randomBytes(1000);
-    REQUIRE(ends.dialer.tls()->send(cut(sent, {1000}, 0, 1)) == 1000);
-    Bytes wire(2000);
-    const ssize_t size = ::recv(ends.accepter.get(), wire.data(), wire.size(), 0);
-    REQUIRE(size == 1000 + 5 + 1 + 16); // header, type, tag
-    wire[at] ^= std::byte{1};
-    REQUIRE(::send(ends.dialer.get(), wire.data(), static_cast<std::size_t>(size), 0) == size);
-    Bytes got(1000);
-    for (int i = 0; i < 3; ++i) {
-      errno = 0;
-      CHECK(ends.accepter.tls()->receive(cut(got, {1000}, 0, 1)) == -1);
-      // A longer length makes the record incomplete.
-      if (at != 3) CHECK(errno == EBADMSG);
-    }
-    CHECK(got == Bytes(1000));
+    std::vector<Bytes> wire;
+    for (int i = 0; i < 3; ++i) wire.push_back(record(ends, randomBytes(100)));
+    std::size_t good = 0;
+    while (good < order.size() && order[good] == good) ++good;
+    for (const std::size_t number : order) put(ends, wire[number]);
+    Bytes got(300);
+    CHECK(ends.accepter.tls()->receive(cut(got, {300}, 0, 1)) ==
+          (good == 0 ? -1 : static_cast<ssize_t>(100 * good)));
+    errno = 0;
+    CHECK(ends.accepter.tls()->receive(cut(got, {300}, 0, 1)) == -1);
+    CHECK(errno == EBADMSG);
   }
+}
+
+TEST_CASE("tls: a record of the own side that comes back is an error") {
+  Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
+  REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
+  const Bytes wire = record(ends, randomBytes(100));
+  REQUIRE(::send(ends.accepter.get(), wire.data(), wire.size(), 0) > 0);
+  Bytes got(100);
+  CHECK(ends.dialer.tls()->receive(cut(got, {100}, 0, 1)) == -1);
+  CHECK(errno == EBADMSG);
+}
+
+TEST_CASE("tls: a connection that is cut in a record delivers the records before it, then ends") {
+  for (const std::size_t rest : {1, 4, 5, 60, 119})
+    for (const std::size_t room : {200, 10}) {
+      INFO("after " << rest << " bytes of the second record, room for " << room);
+      Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
+      REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
+      const Bytes sent = randomBytes(100);
+      const Bytes first = record(ends, sent);
+      Bytes second = record(ends, randomBytes(100));
+      second.resize(rest);
+      put(ends, first);
+      put(ends, second);
+      ends.dialer.reset();
+      Bytes got(200, std::byte{7});
+      std::size_t at = 0;
+      ssize_t count = 0;
+      while ((count = ends.accepter.tls()->receive(cut(got, {room}, at, 1))) > 0)
+        at += static_cast<std::size_t>(count);
+      CHECK(count == 0);
+      CHECK(at == sent.size());
+      CHECK(std::equal(sent.begin(), sent.end(), got.begin()));
+      CHECK(
+          std::all_of(got.begin() + 100, got.end(), [](std::byte b) { return b == std::byte{7}; }));
+      CHECK(ends.accepter.tls()->ended());
+      CHECK(ends.accepter.tls()->receive(cut(got, {room}, at, 1)) == 0);
+    }
 }
 
 TEST_CASE("tls: a listener accepts connections with TLS and without TLS") {

@@ -1,9 +1,8 @@
-// The module librondo_tls.so: TLS 1.3 by OpenSSL, with a pre-shared key and an ephemeral exchange
-// (psk_dhe_ke). There are no certificates.
+// The module librondo_tls.so: the handshake of TLS 1.3 by OpenSSL's libssl, with a pre-shared key
+// and an ephemeral exchange (psk_dhe_ke). There are no certificates.
 //
-// libssl writes encrypted TLS records to a buffer of this file. One system call sends several of
-// them, and a full socket never interrupts libssl in the middle of a record. Received bytes are
-// read ahead.
+// After the handshake, both directions get secrets from TLS's exporter, libssl's state is dropped,
+// and records.h encrypts. libssl would copy each byte once more on each side.
 #include "net/tls/module.h"
 
 #include <openssl/bio.h>
@@ -18,18 +17,18 @@
 #include <memory>
 #include <new>
 #include <utility>
-#include <vector>
+
+#include "net/tls/records.h"
 
 namespace rondo::net::tls {
 namespace {
 
-constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-/// Most bytes that are encrypted before one send(). AllReduce of 16 MiB between 2 processes over
-/// loopback, best of 5: 17.5 ms; with one TLS record per send() 18.7 ms; with more than two not
-/// faster. More in bench/RESULTS.md.
-constexpr std::size_t kSendBytes = 2 * kRecordBytes;
-/// Bytes that libssl asks one recv() for.
-constexpr std::size_t kReadAheadBytes = 32 * 1024;
+/// Of records that are encrypted before one send(), and that are received by one recv(): two large
+/// ones, and small ones between them.
+constexpr std::size_t kBufferBytes = 2 * (kRecordBytes + kAddedBytes) + 1024;
+/// A piece of this size begins a record, so that it can be decrypted into the receiver's piece.
+constexpr std::size_t kOwnRecordBytes = 4096;
+constexpr char kExportLabel[] = "EXPERIMENTAL rondo records";
 constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
 constexpr char kGroups[] = "X25519:P-256", kFipsGroups[] = "P-256";
 constexpr char kIdentity[] = "rondo";
@@ -54,7 +53,7 @@ class OpenSsl final : public Tls {
   Progress handshake() override;
   ssize_t send(std::span<const iovec> list) override;
   ssize_t receive(std::span<const iovec> list) override;
-  bool buffered() const override { return ::SSL_has_pending(ssl_.get()) == 1; }
+  bool buffered() const override { return opened_ > 0 || next() != Next::partial; }
   bool ended() const override { return ended_ || socket_error_ != 0; }
   std::string trouble() const override { return trouble_; }
 
@@ -72,25 +71,29 @@ class OpenSsl final : public Tls {
   static unsigned ofServer(SSL* ssl, const char* identity, unsigned char* key, unsigned most_key);
   unsigned give(unsigned char* key, unsigned most) const;
 
-  struct Place {
-    std::span<const iovec> list;
-    std::size_t piece = 0, offset = 0;
-  };
+  bool exportSecrets();
   bool flush();
-  std::span<const char> nextRecord(Place& at);
-  bool encrypt(std::span<const iovec> list, std::size_t from);
+  bool encrypt(Place from);
+  enum class Next { partial, whole, impossible };
+  Next next() const;
+  bool decrypt(Place& to);
+  void takeOpened(Place& to);
+  ssize_t receiveMore();
   ssize_t failed(int error);
 
   const int fd_;
   const std::uint64_t records_per_key_;
   std::array<std::byte, 32> key_;
-  std::unique_ptr<SSL, Free> ssl_;
+  std::unique_ptr<SSL, Free> ssl_; ///< during the handshake
 
-  std::vector<char> out_;     ///< encrypted TLS records
-  std::size_t out_at_ = 0;    ///< of these, bytes that the kernel has taken
+  Records sealing_, opening_;
+  using Buffer = std::unique_ptr<unsigned char[]>;
+  Buffer out_;                           ///< the handshake's messages, then encrypted records
+  std::size_t out_at_ = 0, out_end_ = 0; ///< of these, bytes that the kernel has not taken
   std::size_t encrypted_ = 0; ///< bytes of the caller in out_, which the caller does not know yet
-  std::uint64_t records_ = 0;
-  std::array<char, kRecordBytes> gathered_; ///< a record from several pieces
+  Buffer in_;                 ///< received records
+  std::size_t in_at_ = 0, in_end_ = 0;
+  std::size_t opened_ = 0; ///< bytes at in_at_ that are decrypted; a tag follows
 
   bool ended_ = false;   ///< the peer has sent its last byte
   int socket_error_ = 0; ///< of the last recv()
@@ -118,8 +121,8 @@ SSL_CTX* OpenSsl::context() {
     }
     ::SSL_CTX_clear_options(ctx, SSL_OP_ENABLE_MIDDLEBOX_COMPAT | SSL_OP_ALLOW_NO_DHE_KEX);
     ::SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    ::SSL_CTX_set_read_ahead(ctx, 1);
-    ::SSL_CTX_set_default_read_buffer_len(ctx, kReadAheadBytes);
+    // libssl must not receive what follows the handshake.
+    ::SSL_CTX_set_read_ahead(ctx, 0);
     ::SSL_CTX_set_psk_client_callback(ctx, ofClient);
     ::SSL_CTX_set_psk_server_callback(ctx, ofServer);
     return ctx;
@@ -142,11 +145,9 @@ BIO_METHOD* OpenSsl::method() {
 
 int OpenSsl::write(BIO* bio, const char* data, int size) {
   auto& self = *static_cast<OpenSsl*>(::BIO_get_data(bio));
-  try {
-    self.out_.insert(self.out_.end(), data, data + size);
-  } catch (const std::bad_alloc&) { // which must not leave through libssl
-    return -1;
-  }
+  if (kBufferBytes - self.out_end_ < static_cast<std::size_t>(size)) return -1;
+  std::memcpy(self.out_.get() + self.out_end_, data, static_cast<std::size_t>(size));
+  self.out_end_ += static_cast<std::size_t>(size);
   return size;
 }
 
@@ -194,6 +195,8 @@ unsigned OpenSsl::ofServer(SSL* ssl, const char* identity, unsigned char* key, u
 Tls* OpenSsl::open(const Settings& settings, std::string& why) {
   ::ERR_clear_error();
   std::unique_ptr<OpenSsl> self(new OpenSsl(settings));
+  self->out_ = std::make_unique_for_overwrite<unsigned char[]>(kBufferBytes);
+  self->in_ = std::make_unique_for_overwrite<unsigned char[]>(kBufferBytes);
   if (context() != nullptr && method() != nullptr) self->ssl_.reset(::SSL_new(context()));
   BIO* const bio = self->ssl_ ? ::BIO_new(method()) : nullptr;
   if (bio == nullptr) {
@@ -228,7 +231,7 @@ OpenSsl::Progress OpenSsl::handshake() {
     done = result == 1;
     if (done) continue;
     if (::SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ) {
-      if (out_.empty()) return Progress::wants_to_read;
+      if (out_end_ == 0) return Progress::wants_to_read;
       continue;
     }
     if (ended_) trouble_ = "the other side closed the connection";
@@ -242,68 +245,56 @@ OpenSsl::Progress OpenSsl::handshake() {
     trouble_ = "the other side did not use the key";
     return Progress::failed;
   }
+  if (!exportSecrets()) {
+    trouble_ = lastError();
+    return Progress::failed;
+  }
   ::OPENSSL_cleanse(key_.data(), key_.size());
+  ssl_.reset(); // sends nothing
   return Progress::done;
+}
+
+/// Sets the keys of both directions. libssl's own keys encrypt nothing after the handshake.
+bool OpenSsl::exportSecrets() {
+  std::array<TrafficSecret, 2> secrets; // of the side that dials, and of the other
+  const bool dials = ::SSL_is_server(ssl_.get()) == 0;
+  const bool set =
+      ::SSL_export_keying_material(ssl_.get(), secrets[0].data(), sizeof secrets, kExportLabel,
+                                   sizeof kExportLabel - 1, nullptr, 0, 0) == 1 &&
+      sealing_.start(Records::Way::seal, secrets[dials ? 0 : 1], records_per_key_) &&
+      opening_.start(Records::Way::open, secrets[dials ? 1 : 0], records_per_key_);
+  ::OPENSSL_cleanse(secrets.data(), sizeof secrets);
+  return set;
 }
 
 /// Returns true if the kernel has taken all; else false with errno.
 bool OpenSsl::flush() {
-  while (out_at_ < out_.size()) {
+  while (out_at_ < out_end_) {
     const ssize_t sent =
-        ::send(fd_, out_.data() + out_at_, out_.size() - out_at_, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ::send(fd_, out_.get() + out_at_, out_end_ - out_at_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return false;
     out_at_ += static_cast<std::size_t>(sent);
   }
-  out_.clear();
-  out_at_ = 0;
+  out_at_ = out_end_ = 0;
   return true;
 }
 
-/// The next bytes for one record: those of one piece, or a copy if pieces are small.
-std::span<const char> OpenSsl::nextRecord(Place& at) {
-  std::size_t gathered = 0;
-  while (at.piece < at.list.size()) {
-    const iovec& piece = at.list[at.piece];
-    const char* const from = static_cast<const char*>(piece.iov_base) + at.offset;
-    const std::size_t size = std::min(piece.iov_len - at.offset, kRecordBytes - gathered);
-    at.offset += size;
-    if (at.offset == piece.iov_len) {
-      at.offset = 0;
-      ++at.piece;
-    }
-    if (gathered == 0 && (size == kRecordBytes || at.piece == at.list.size())) return {from, size};
-    std::memcpy(gathered_.data() + gathered, from, size);
-    gathered += size;
-    if (gathered == kRecordBytes) break;
-  }
-  return {gathered_.data(), gathered};
-}
-
-/// Encrypts the next records of the list's bytes from `from` on. False if libssl fails.
-bool OpenSsl::encrypt(std::span<const iovec> list, std::size_t from) {
-  Place at{list, 0, from};
-  while (at.piece < list.size() && at.offset >= list[at.piece].iov_len)
-    at.offset -= list[at.piece++].iov_len;
-  while (at.piece < list.size() && encrypted_ < kSendBytes) {
-    const std::span<const char> record = nextRecord(at);
-    ::ERR_clear_error();
-    std::size_t written = 0;
-    if (::SSL_write_ex(ssl_.get(), record.data(), record.size(), &written) != 1 ||
-        written != record.size())
-      return false;
-    encrypted_ += record.size();
-    if (++records_ < records_per_key_) continue;
-    records_ = 0;
-    // The message that announces the new key goes before the next record.
-    if (::SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return false;
+/// Encrypts the next records from a place on. False if libcrypto fails.
+bool OpenSsl::encrypt(Place from) {
+  while (from.left() > 0 && kBufferBytes - out_end_ >= kRecordBytes + kAddedBytes) {
+    const std::size_t size = from.recordBytes(kOwnRecordBytes);
+    if (!sealing_.seal(from, size, out_.get() + out_end_)) return false;
+    out_end_ += size + kAddedBytes;
+    encrypted_ += size;
   }
   return true;
 }
 
 ssize_t OpenSsl::failed(int error) {
-  if (!broken_ && (error == EBADMSG || error == EPROTO)) trouble_ = lastError();
-  ::ERR_clear_error(); // otherwise other users of libssl on this thread would find it
+  if (!broken_ && error == EPROTO) trouble_ = lastError();
+  if (!broken_ && error == EBADMSG) trouble_ = "a record is not what the other side encrypted";
+  ::ERR_clear_error(); // otherwise other users of libcrypto on this thread would find it
   broken_ = true;
   broken_error_ = error;
   if (error == 0) return 0;
@@ -313,45 +304,93 @@ ssize_t OpenSsl::failed(int error) {
 
 ssize_t OpenSsl::send(std::span<const iovec> list) {
   if (broken_) return failed(broken_error_ == 0 ? EPIPE : broken_error_);
-  std::size_t all = 0, done = 0;
-  for (const iovec& piece : list) all += piece.iov_len;
-  for (;;) {
+  const std::size_t all = Place(list).left();
+  for (std::size_t done = 0;;) {
     if (!flush()) return done > 0 ? static_cast<ssize_t>(done) : -1;
     done += std::exchange(encrypted_, 0);
     if (done >= all) return static_cast<ssize_t>(done);
-    if (!encrypt(list, done)) return failed(EPROTO);
+    if (!encrypt(Place(list, done))) return failed(EPROTO);
+  }
+}
+
+OpenSsl::Next OpenSsl::next() const {
+  const std::size_t have = in_end_ - in_at_;
+  if (have < kLengthBytes) return Next::partial;
+  const std::size_t size = Records::size(in_.get() + in_at_);
+  if (size == 0 || size > kRecordBytes) return Next::impossible;
+  return have < size + kAddedBytes ? Next::partial : Next::whole;
+}
+
+/// Gives the caller bytes that are decrypted.
+void OpenSsl::takeOpened(Place& to) {
+  while (opened_ > 0 && to.left() > 0) {
+    const std::span<unsigned char> bytes = to.next(opened_);
+    std::memcpy(bytes.data(), in_.get() + in_at_, bytes.size());
+    in_at_ += bytes.size();
+    opened_ -= bytes.size();
+    if (opened_ == 0) in_at_ += kTagBytes;
+  }
+}
+
+/// Decrypts the whole record at in_at_ into the caller's memory, or in its place if it is larger.
+bool OpenSsl::decrypt(Place& to) {
+  unsigned char* const record = in_.get() + in_at_;
+  const std::size_t size = Records::size(record);
+  if (size <= to.left()) {
+    if (!opening_.open(record, to)) return false;
+    to.skip(size);
+    in_at_ += size + kAddedBytes;
+    return true;
+  }
+  const iovec own{record + kLengthBytes, size};
+  if (!opening_.open(record, Place(std::span(&own, 1)))) return false;
+  in_at_ += kLengthBytes;
+  opened_ = size;
+  takeOpened(to);
+  return true;
+}
+
+/// As recv(), behind the received records.
+ssize_t OpenSsl::receiveMore() {
+  if (in_at_ > 0) {
+    std::memmove(in_.get(), in_.get() + in_at_, in_end_ - in_at_);
+    in_end_ -= std::exchange(in_at_, 0);
+  }
+  for (;;) {
+    const ssize_t got = ::recv(fd_, in_.get() + in_end_, kBufferBytes - in_end_, MSG_DONTWAIT);
+    if (got > 0) in_end_ += static_cast<std::size_t>(got);
+    if (got >= 0 || errno != EINTR) return got;
   }
 }
 
 ssize_t OpenSsl::receive(std::span<const iovec> list) {
   if (broken_) return failed(broken_error_);
-  std::size_t done = 0;
-  for (const iovec& piece : list)
-    for (std::size_t at = 0; at < piece.iov_len;) {
-      ::ERR_clear_error();
-      std::size_t got = 0;
-      if (::SSL_read_ex(ssl_.get(), static_cast<char*>(piece.iov_base) + at, piece.iov_len - at,
-                        &got) == 1) {
-        at += got;
-        done += got;
-        continue;
-      }
-      const int error = ::SSL_get_error(ssl_.get(), 0);
-      if (error == SSL_ERROR_WANT_READ) {
-        errno = EAGAIN;
-        return done > 0 ? static_cast<ssize_t>(done) : -1;
-      }
-      ssize_t result = 0;
-      if (ended_ || error == SSL_ERROR_ZERO_RETURN) result = failed(0);
-      else if (socket_error_ != 0) result = failed(socket_error_);
-      else {
-        result = failed(EBADMSG);
-        flush(); // the alert, if the socket has room
-        errno = EBADMSG;
-      }
-      return done > 0 ? static_cast<ssize_t>(done) : result;
+  Place to(list);
+  const std::size_t all = to.left();
+  takeOpened(to);
+  ssize_t result = 0;
+  for (bool empty = false; to.left() > 0;) {
+    const Next record = next();
+    if (record == Next::whole && decrypt(to)) continue;
+    if (record != Next::partial) {
+      result = failed(EBADMSG);
+      break;
     }
-  return static_cast<ssize_t>(done);
+    const std::size_t room = kBufferBytes - (in_end_ - in_at_);
+    const ssize_t got = empty ? -1 : receiveMore();
+    if (empty) errno = EAGAIN;
+    if (got > 0) {
+      empty = static_cast<std::size_t>(got) < room;
+      continue;
+    }
+    result = got;
+    if (got == 0) ended_ = true;
+    else if (!notNow(errno)) socket_error_ = errno;
+    if (ended()) result = failed(socket_error_);
+    break;
+  }
+  const std::size_t done = all - to.left();
+  return done > 0 ? static_cast<ssize_t>(done) : result;
 }
 
 } // namespace

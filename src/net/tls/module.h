@@ -16,11 +16,12 @@ namespace rondo::net::tls {
 inline constexpr char kModuleFile[] = "librondo_tls.so";
 inline constexpr char kModuleSymbol[] = "rondo_tls_1";
 
-/// Full TLS records that one key may encrypt. AES-GCM is safe for 2^24.5 of them (RFC 8446, 5.5).
-inline constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 24;
+/// Records that one key may encrypt: 2^38 bytes, if all are full. AES-GCM is safe for 2^38.5 bytes
+/// (RFC 8446, 5.5: 2^24.5 records of 16 KiB).
+inline constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;
 
-/// TLS 1.3 over a connected, non-blocking socket that somebody else owns. No function blocks or
-/// throws. Destruction sends nothing. One thread at a time.
+/// Encryption over a connected, non-blocking socket that somebody else owns, after a handshake of
+/// TLS 1.3. No function blocks or throws. Destruction sends nothing. One thread at a time.
 class Tls {
  public:
   enum class Progress { done, wants_to_read, wants_to_write, failed };
@@ -34,14 +35,14 @@ class Tls {
   virtual Progress handshake() = 0;
 
   /// As sendmsg(): returns the bytes that the kernel has taken, or -1 with errno. After EAGAIN or a
-  /// short count, the next call must begin with the first byte that was not counted, because libssl
-  /// may have encrypted it already. EPROTO: libssl failed, see trouble(). After receive() has
-  /// failed, fails with the same errno; after it has returned 0, with EPIPE.
+  /// short count, the next call must begin with the first byte that was not counted, because it may
+  /// be encrypted already. EPROTO: libcrypto failed, see trouble(). After receive() has failed,
+  /// fails with the same errno; after it has returned 0, with EPIPE.
   virtual ssize_t send(std::span<const iovec> list) = 0;
   /// As recvmsg(): returns the bytes received, 0 at the end of the connection, or -1 with errno.
   /// After a short count nothing more has arrived, or the next call returns 0 or the error.
-  /// EBADMSG: libssl failed, for example at a changed TLS record or an alert of the peer; see
-  /// trouble().
+  /// Memory after the bytes that are counted is undefined, but never has bytes that are not
+  /// authentic. EBADMSG: the next record is not what the peer encrypted; see trouble().
   virtual ssize_t receive(std::span<const iovec> list) = 0;
   /// Whether receive() may return bytes although the socket has none.
   virtual bool buffered() const = 0;
@@ -56,7 +57,7 @@ struct Settings {
   int fd = -1;
   bool dials = false;              ///< the side that made the connection is TLS's client
   std::array<std::byte, 32> key{}; ///< pre-shared: both sides have it
-  std::uint64_t records_per_key = kRecordsPerKey;
+  std::uint64_t records_per_key = kRecordsPerKey; ///< the same on both sides
 };
 
 /// Returns null, and the reason in `why`, if libssl cannot make the state of a connection.

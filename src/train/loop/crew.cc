@@ -34,18 +34,18 @@ std::pair<int, int> limitsOf(const std::string& text) {
   return limits;
 }
 
-/// The failure of the communicator. The ones that a strategy makes may fail a little earlier.
-std::optional<Error> failureOf(const Communicator& comm, const Error& error) {
+} // namespace
+
+std::optional<Error> failureOf(const Communicator& comm, const Error& error,
+                               std::chrono::milliseconds wait) {
   using enum ErrorCode;
   const auto lost = {peer_dead, unresponsive, aborted, transport};
   if (std::find(lost.begin(), lost.end(), error.code()) == lost.end()) return std::nullopt;
-  constexpr std::chrono::milliseconds kHeard{1000}, kPause{2};
-  const Clock::time_point limit = Clock::now() + kHeard;
+  constexpr std::chrono::milliseconds kPause{2};
+  const Clock::time_point limit = Clock::now() + wait;
   while (!comm.failure() && Clock::now() < limit) std::this_thread::sleep_for(kPause);
   return comm.failure();
 }
-
-} // namespace
 
 void checkElastic(const TrainOptions& options, int ranks) {
   const auto refuse = [](const std::string& what) {
@@ -113,21 +113,21 @@ void Crew::grow() {
         comm_.rank() == 0 ? comm_.grow(newcomers_, *door_.id()) : comm_.grow(newcomers_);
     comm_ = std::move(next);
   } catch (const Error& error) {
-    if (comm_.failure()) shrink(error);
+    if (const auto failure = comm_.failure()) shrink({error, failure});
   }
 }
 
-void Crew::hear(const Error& cause) { failureOf(comm_, cause); }
+Crew::Loss Crew::hear(const Error& cause) { return {cause, failureOf(comm_, cause)}; }
 
-void Crew::shrink(const Error& cause) {
-  const auto failure = failureOf(comm_, cause);
+void Crew::shrink(const Loss& loss) {
+  const auto& failure = loss.failure;
   const bool own =
       failure && failure->code() == ErrorCode::aborted && failure->culprit() == comm_.rank();
-  if (!failure || own) throw Error(cause);
+  if (!failure || own) throw Error(loss.cause);
   const int before = comm_.size();
   Communicator next = comm_.shrink();
   comm_ = std::move(next);
-  if (comm_.size() == before) throw Error(cause);
+  if (comm_.size() == before) throw Error(loss.cause);
 }
 
 TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const Data& data,
@@ -136,7 +136,7 @@ TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const 
   Crew crew(comm, options);
   Held held;
   for (bool first = true;; first = false) {
-    std::optional<Error> lost;
+    std::optional<Crew::Loss> lost;
     {
       std::unique_ptr<Strategy> strategy;
       std::optional<Trainer> trainer;
@@ -148,8 +148,7 @@ TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const 
         TrainReport report = trainer->run(held);
         if (!trainer->paused()) return report;
       } catch (const Error& error) {
-        lost = error;
-        crew.hear(error);
+        lost = crew.hear(error);
       }
       if (trainer && trainer->begun()) held = trainer->hold(lost.has_value());
     }

@@ -1,8 +1,10 @@
 // The ranks of an elastic run: how they become fewer and more.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "rondo/train.h"
 #include "train/data/dataset.h"
@@ -17,6 +19,13 @@ void checkElastic(const TrainOptions& options, int ranks);
 
 /// Number of copies of each rank's shard in an elastic run; 0 if the strategy has no shards.
 int redundancyOf(const TrainOptions& options, const StrategyKind& kind);
+
+/// The failure of `comm`, if `error` may be the loss of a rank. The communicators that a strategy
+/// makes have rank numbers of their own; they also fail when a rank leaves because another one
+/// failed, and a little earlier than `comm`. So this waits for up to `wait`. Returns nothing if
+/// `comm` has not failed then.
+std::optional<Error> failureOf(const Communicator& comm, const Error& error,
+                               std::chrono::milliseconds wait = std::chrono::seconds(1));
 
 /// All functions are collective. The communicator is replaced by each change.
 class Crew {
@@ -34,13 +43,16 @@ class Crew {
   /// Lets the ranks in that mayGrow() or await() has seen. If one of them dies, the others go on
   /// without.
   void grow();
-  /// After an error. The strategy's sub-communicators may report a death before this one does.
-  /// Destroying the strategy then would abort this communicator and make this rank look like the
-  /// cause. So this waits up to 1 s until this one has failed too.
-  void hear(const Error& cause);
-  /// Goes on without the ranks that are lost. Throws `cause` if none is, and the errors of
+  struct Loss {
+    Error cause;
+    std::optional<Error> failure; ///< failureOf() the communicator
+  };
+  /// To be called after an error, before the strategy is destroyed: that would abort the
+  /// communicator if it has not failed yet, and make this rank look like the cause.
+  Loss hear(const Error& cause);
+  /// Goes on without the ranks that are lost. Throws the cause if none is, and the errors of
   /// Communicator::shrink().
-  void shrink(const Error& cause);
+  void shrink(const Loss& loss);
 
  private:
   struct News {

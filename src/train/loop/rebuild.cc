@@ -16,6 +16,7 @@ namespace {
 /// What a rank tells the others about a state that it holds (see Kept), without the values.
 struct Claim {
   std::int32_t any = 0, changes = 0, shards = 0, rank = 0, next = 0, epoch = 0;
+  std::int32_t next_empty = 0; ///< the next rank holds nothing of the state
   std::int64_t total = -1;
 };
 struct Claims {
@@ -27,8 +28,14 @@ Claims claimsOf(const Held& held) {
   Claims claims{.saved = held.saved, .kept = {}};
   for (std::size_t i = 0; i < held.kept.size(); ++i) {
     const Kept& one = held.kept[i];
-    claims.kept[i] = {
-        1, one.changes, one.shards, one.rank, one.next ? 1 : 0, one.at.epoch, one.at.total};
+    claims.kept[i] = {.any = 1,
+                      .changes = one.changes,
+                      .shards = one.shards,
+                      .rank = one.rank,
+                      .next = one.next ? 1 : 0,
+                      .epoch = one.at.epoch,
+                      .next_empty = one.next && one.next->values.empty() ? 1 : 0,
+                      .total = one.at.total};
   }
   return claims;
 }
@@ -40,6 +47,7 @@ using Key = std::pair<std::int64_t, std::int32_t>;
 struct Found {
   Key key;
   std::vector<int> own, copy; ///< by shard: the rank that has it, and the one that has its copy; -1
+  std::vector<bool> empty;    ///< by shard: its copy is known to be empty
   int furthest = -1;          ///< the rank whose position is furthest: an epoch may have ended
   std::int32_t epoch = 0;
 
@@ -58,15 +66,19 @@ std::vector<Found> statesOf(const std::vector<Claims>& all) {
     for (const Claim& claim : all[rank].kept) {
       if (claim.any == 0) continue;
       const Key key{claim.total, claim.changes};
-      Found& state = found.try_emplace(key, Found{.key = key, .own = {}, .copy = {}}).first->second;
+      Found& state = found.try_emplace(key, Found{.key = key, .own = {}, .copy = {}, .empty = {}})
+                         .first->second;
       state.own.resize(static_cast<std::size_t>(claim.shards), -1);
       state.copy.resize(static_cast<std::size_t>(claim.shards), -1);
+      state.empty.resize(static_cast<std::size_t>(claim.shards));
       const auto shard = static_cast<std::size_t>(claim.rank);
       const auto note = [&](int& place) {
         if (place < 0) place = static_cast<int>(rank);
       };
       note(state.own[shard]);
-      if (claim.next != 0) note(state.copy[(shard + 1) % state.copy.size()]);
+      const std::size_t next = (shard + 1) % state.copy.size();
+      if (claim.next != 0) note(state.copy[next]);
+      if (claim.next_empty != 0) state.empty[next] = true;
       if (state.furthest >= 0 && state.epoch >= claim.epoch) continue;
       state.furthest = static_cast<int>(rank);
       state.epoch = claim.epoch;
@@ -97,7 +109,7 @@ std::string copiedText(const Found& state) {
   std::string text;
   const std::size_t shards = state.own.size();
   for (std::size_t shard = 0; shard < shards; ++shard)
-    if (state.own[shard] < 0)
+    if (state.own[shard] < 0 && !state.empty[shard])
       text += (text.empty() ? "" : ", ") + std::string("the shard of rank ") +
               std::to_string(shard) + " comes from its copy on rank " +
               std::to_string((shard + shards - 1) % shards);

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <optional>
-#include <thread>
 
 #include "train/loop/agreement.h"
 #include "train/loop/compute_threads.h"
@@ -18,21 +17,6 @@ namespace rondo {
 
 namespace training {
 namespace {
-
-/// The communicators that a strategy makes have rank numbers of their own, and they also fail when
-/// a rank leaves because another one failed. If a rank of the job is lost, `comm` fails too, a
-/// little later. Returns the failure of `comm`, with the rank numbers that the caller knows, if
-/// there is one.
-std::optional<Error> lossAsAllKnowIt(const Communicator& comm, const Error& error) {
-  using enum ErrorCode;
-  const bool lost =
-      error.code() == peer_dead || error.code() == unresponsive || error.code() == aborted;
-  if (!lost) return std::nullopt;
-  constexpr std::chrono::milliseconds kHeard{1000}, kPause{2};
-  const Clock::time_point limit = Clock::now() + kHeard;
-  while (!comm.failure() && Clock::now() < limit) std::this_thread::sleep_for(kPause);
-  return comm.failure();
-}
 
 TrainReport run(Communicator& comm, const TrainOptions& options, const Data& data,
                 const std::function<void(const TrainProgress&)>& progress) {
@@ -58,14 +42,18 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
     });
   };
   prepare();
+  const bool elastic = !options.elastic.ranks.empty();
   try {
-    TrainReport report = options.elastic.ranks.empty()
-                             ? training::run(comm, options, data, progress)
-                             : training::trainElastic(comm, options, data, progress, prepare);
+    TrainReport report = elastic ? training::trainElastic(comm, options, data, progress, prepare)
+                                 : training::run(comm, options, data, progress);
     report.seconds = watch.read() / 1000;
     return report;
   } catch (const Error& error) {
-    if (const auto known = training::lossAsAllKnowIt(comm, error)) throw *known;
+    using namespace std::chrono_literals;
+    // The caller knows the rank numbers of `comm`. An elastic run has waited for its failure.
+    const auto known =
+        elastic ? training::failureOf(comm, error, 0s) : training::failureOf(comm, error);
+    if (known) throw *known;
     throw;
   }
 }

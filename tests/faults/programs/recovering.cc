@@ -4,7 +4,8 @@
 // Argument: "agree" (shrink()), "exclude" (shrink() without the culprit), "late" (the same, a
 // second after the failure) or "abandon" (shrink() half a second after rank 0 has aborted, closed
 // its communicator and ended). A second argument K: rank 1 counts its calls of send() from its
-// first `agreed` frame on, and kills itself instead of the K-th. Prints
+// first `agreed` frame on, and kills itself instead of the K-th. With RONDO_TLS=1 an `agreed` frame
+// in the clear ends the program. Prints
 // "ready RANK PID" after some calls; "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" at each
 // failure; "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" after the first correct AllReduce of
 // the new communicator; "refused RANK CODE CULPRIT TEXT" if shrink() fails, which ends the program.
@@ -49,6 +50,11 @@ bool isAgreed(const void* data, std::size_t bytes) {
 
 extern "C" ssize_t send(int fd, const void* data, std::size_t bytes, int flags) {
   static auto* const real = reinterpret_cast<decltype(&::send)>(::dlsym(RTLD_NEXT, "send"));
+  static const char* const tls = std::getenv("RONDO_TLS");
+  if (tls && *tls == '1' && isAgreed(data, bytes)) {
+    rondo::test::say("refused 0 data -1 an agreed frame in the clear\n");
+    ::_exit(5);
+  }
   if (sends_before_death >= 0 && sends_left < 0 && isAgreed(data, bytes))
     sends_left = sends_before_death.load();
   if (sends_left.load() >= 0 && sends_left.fetch_sub(1) <= 1) ::kill(::getpid(), SIGKILL);

@@ -2,7 +2,8 @@
 //
 // Arguments: the file of the door, the number of the process (-1: its first rank), "new" or "join",
 // the strategy, the model, the epochs, MIN:MAX, a checkpoint or "", the steps between checkpoints,
-// the redundancy, and the hook. Prints "ready NUMBER PID" after 5 steps; "step NUMBER TOTAL RANKS"
+// the redundancy, the hook, the servers of ps, and whether these are dedicated (0 or 1). Prints
+// "ready NUMBER PID" after 5 steps; "step NUMBER TOTAL RANKS"
 // after each step, and "logged NUMBER TEXT" before it, if the state is not the rank's own; "trained
 // NUMBER ACCURACY STEPS RANKS" at the end, or "refused NUMBER CODE CULPRIT TEXT".
 #include <unistd.h>
@@ -39,7 +40,10 @@ int main(int, char** argv) {
   options.batch = 120;
   options.stragglers.pace_ms = 8;
   if (options.strategy == "local") options.averaging.period = 4;
-  if (options.strategy == "ps") options.servers.count = 4;
+  if (options.strategy == "ps") {
+    options.servers.count = std::atoi(argv[12]);
+    options.servers.dedicated = std::atoi(argv[13]) != 0;
+  }
   try {
     const Options from = Options::fromEnvironment();
     Communicator comm = options.elastic.joined

@@ -161,6 +161,20 @@ TEST_CASE("dedicated servers reach the synchronization points with every consist
     }
 }
 
+// Proves: in an elastic run all ranks get the values after each step, also servers that do not
+// work.
+TEST_CASE("bytes of a step: an elastic run with dedicated servers sends the values to all ranks",
+          "[threads]") {
+  for (const bool dedicated : {false, true}) {
+    TrainOptions options = servedRun(2, dedicated);
+    const double fixed = trainAll(makeRanks(4), options).bytes_per_step;
+    options.elastic.ranks = "2:4";
+    const double elastic = trainAll(makeRanks(4), options).bytes_per_step;
+    // Two workers push to two servers, and these send to two workers or to all ranks but one.
+    CHECK(elastic == (dedicated ? fixed / 4 * 5 : fixed));
+  }
+}
+
 TEST_CASE("a run continues from its checkpoint with any number of servers, with the same bytes",
           "[threads]") {
   TemporaryFolder folder;

@@ -31,7 +31,7 @@
 // another one when it is ready; with a bound all do the same number.
 //
 // In an elastic run (BSP only) there is a synchronization point after each step, whose Allgather
-// replaces the answers to the workers: (N-1) M bytes in place of (W-1) M.
+// replaces the answers to the workers: with N ranks (N-1) M bytes.
 //
 // Li et al., Scaling Distributed Machine Learning with the Parameter Server, 2014; Ho et al., More
 // Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, 2013.
@@ -347,11 +347,14 @@ void Ps::adopt(const Position&) {
 double Ps::bytesPerStep() const {
   const auto workers = static_cast<double>(links_.workers.size());
   const double away = options_.servers.dedicated ? workers : workers - 1;
+  // In an elastic run an Allgather of all ranks replaces the answers to the workers.
+  const double pulls = options_.elastic.ranks.empty() ? away : comm_.size() - 1.0;
   std::size_t push = 0;
   for (const std::vector<Piece>& pieces : keys_.pieces)
     for (const Piece& piece : pieces)
       push += up_ && !piece.state ? up_->bytes(piece.count) : piece.count * sizeof(float);
-  return away * static_cast<double>(push + keys_.count * sizeof(float));
+  return away * static_cast<double>(push) +
+         pulls * static_cast<double>(keys_.count * sizeof(float));
 }
 
 void Ps::tell(TrainReport& report) {

@@ -1,0 +1,135 @@
+// AES-128-GCM by libcrypto, one record at a time.
+#include "net/tls/records.h"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace rondo::net::tls {
+namespace {
+
+/// HKDF-Expand-Label() of RFC 8446, 7.1, without context.
+bool expand(const TrafficSecret& secret, std::string label, std::span<unsigned char> out) {
+  const std::unique_ptr<EVP_KDF, decltype(&::EVP_KDF_free)> kdf(
+      ::EVP_KDF_fetch(nullptr, OSSL_KDF_NAME_TLS1_3_KDF, nullptr), ::EVP_KDF_free);
+  const std::unique_ptr<EVP_KDF_CTX, decltype(&::EVP_KDF_CTX_free)> context(
+      kdf ? ::EVP_KDF_CTX_new(kdf.get()) : nullptr, ::EVP_KDF_CTX_free);
+  if (!context) return false;
+  TrafficSecret key = secret;
+  int mode = EVP_KDF_HKDF_MODE_EXPAND_ONLY;
+  std::string digest = "SHA256", prefix = "tls13 ";
+  const std::array<OSSL_PARAM, 6> parameters = {
+      ::OSSL_PARAM_construct_int(OSSL_KDF_PARAM_MODE, &mode),
+      ::OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
+      ::OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, key.data(), key.size()),
+      ::OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_PREFIX, prefix.data(), prefix.size()),
+      ::OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_LABEL, label.data(), label.size()),
+      ::OSSL_PARAM_construct_end()};
+  const bool done = ::EVP_KDF_derive(context.get(), out.data(), out.size(), parameters.data()) == 1;
+  ::OPENSSL_cleanse(key.data(), key.size());
+  return done;
+}
+
+void putLength(unsigned char* to, std::size_t size) {
+  for (std::size_t i = 0; i < kLengthBytes; ++i) to[i] = static_cast<unsigned char>(size >> 8 * i);
+}
+
+} // namespace
+
+Records::~Records() { ::OPENSSL_cleanse(secret_.data(), secret_.size()); }
+
+bool Records::start(Way way, const TrafficSecret& secret, std::uint64_t records_per_key) {
+  way_ = way;
+  secret_ = secret;
+  records_per_key_ = records_per_key;
+  context_.reset(::EVP_CIPHER_CTX_new());
+  return context_ && setKey();
+}
+
+bool Records::setKey() {
+  number_ = 0;
+  std::array<unsigned char, 16> key;
+  const bool set = expand(secret_, "key", key) && expand(secret_, "iv", constant_) &&
+                   ::EVP_CipherInit_ex(context_.get(), ::EVP_aes_128_gcm(), nullptr, key.data(),
+                                       constant_.data(), way_ == Way::seal ? 1 : 0) == 1;
+  ::OPENSSL_cleanse(key.data(), key.size());
+  return set;
+}
+
+bool Records::begin(const unsigned char* length) {
+  std::array<unsigned char, 12> nonce = constant_;
+  for (std::size_t i = 0; i < 8; ++i) nonce[11 - i] ^= static_cast<unsigned char>(number_ >> 8 * i);
+  int count = 0;
+  return ::EVP_CipherInit_ex(context_.get(), nullptr, nullptr, nullptr, nonce.data(), -1) == 1 &&
+         ::EVP_CipherUpdate(context_.get(), nullptr, &count, length, kLengthBytes) == 1;
+}
+
+/// Counts a record. Changes the key after the last one that it may encrypt.
+bool Records::counted() {
+  if (++number_ < records_per_key_) return true;
+  TrafficSecret next;
+  const bool made = expand(secret_, "traffic upd", next);
+  secret_ = next;
+  ::OPENSSL_cleanse(next.data(), next.size());
+  return made && setKey();
+}
+
+bool Records::seal(Place& from, std::size_t size, unsigned char* record) {
+  putLength(record, size);
+  if (!begin(record)) return false;
+  unsigned char* to = record + kLengthBytes;
+  int count = 0;
+  for (std::size_t left = size; left > 0;) {
+    const std::span<const unsigned char> bytes = from.next(left);
+    if (::EVP_CipherUpdate(context_.get(), to, &count, bytes.data(),
+                           static_cast<int>(bytes.size())) != 1)
+      return false;
+    to += bytes.size();
+    left -= bytes.size();
+  }
+  return ::EVP_CipherFinal_ex(context_.get(), to, &count) == 1 &&
+         ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_GET_TAG, kTagBytes, to) == 1 &&
+         counted();
+}
+
+std::size_t Records::size(const unsigned char* record) {
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) size |= std::size_t{record[i]} << 8 * i;
+  return size;
+}
+
+bool Records::open(const unsigned char* record, Place to) {
+  const std::size_t all = size(record);
+  const Place start = to;
+  const unsigned char* from = record + kLengthBytes;
+  bool good = begin(record);
+  int count = 0;
+  for (std::size_t left = all; good && left > 0;) {
+    const std::span<unsigned char> bytes = to.next(left);
+    good = ::EVP_CipherUpdate(context_.get(), bytes.data(), &count, from,
+                              static_cast<int>(bytes.size())) == 1;
+    from += bytes.size();
+    left -= bytes.size();
+  }
+  std::array<unsigned char, kTagBytes> tag;
+  std::copy_n(record + kLengthBytes + all, kTagBytes, tag.begin());
+  std::array<unsigned char, 16> rest; // GCM writes none
+  good = good &&
+         ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_SET_TAG, kTagBytes, tag.data()) == 1 &&
+         ::EVP_CipherFinal_ex(context_.get(), rest.data(), &count) == 1;
+  if (good) return counted();
+  to = start;
+  for (std::size_t left = all; left > 0;) {
+    const std::span<unsigned char> bytes = to.next(left);
+    std::memset(bytes.data(), 0, bytes.size());
+    left -= bytes.size();
+  }
+  return false;
+}
+
+} // namespace rondo::net::tls

@@ -1,0 +1,107 @@
+// The encrypted records that follow the handshake: AES-128-GCM over whole pieces of the caller's
+// memory, without a copy.
+//
+// A record is the number of its bytes (4, little-endian, at most kRecordBytes), as many encrypted
+// bytes, and a tag of 16 bytes, which covers both. Nonces, keys and the change of keys are those of
+// TLS 1.3 (RFC 8446, 5.3, 7.2 and 7.3): a nonce is the number of the record under its key, which is
+// never sent, combined with a constant of the key. So a record that is changed, left out, repeated
+// or moved does not open.
+#pragma once
+
+#include <openssl/evp.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace rondo::net::tls {
+
+/// Most bytes of the caller in a record. Larger ones would take less time per byte, but the
+/// receiver can only begin with a whole one.
+inline constexpr std::size_t kRecordBytes = 64 * 1024;
+inline constexpr std::size_t kLengthBytes = 4, kTagBytes = 16;
+/// What encryption adds to the caller's bytes.
+inline constexpr std::size_t kAddedBytes = kLengthBytes + kTagBytes;
+
+using TrafficSecret = std::array<unsigned char, 32>;
+
+/// A place in a list of pieces.
+class Place {
+ public:
+  /// `from`: bytes to skip.
+  explicit Place(std::span<const iovec> list, std::size_t from = 0) : list_(list) {
+    for (const iovec& piece : list) left_ += piece.iov_len;
+    skip(from);
+  }
+  std::size_t left() const { return left_; }
+  /// The next bytes, up to the end of their piece and at most `most`. Goes behind them.
+  std::span<unsigned char> next(std::size_t most) {
+    while (offset_ == list_.front().iov_len) {
+      list_ = list_.subspan(1);
+      offset_ = 0;
+    }
+    const std::size_t size = std::min(most, list_.front().iov_len - offset_);
+    const std::span bytes(static_cast<unsigned char*>(list_.front().iov_base) + offset_, size);
+    offset_ += size;
+    left_ -= size;
+    return bytes;
+  }
+  void skip(std::size_t bytes) {
+    while (bytes > 0) bytes -= next(bytes).size();
+  }
+  /// The bytes of a record that begins here: up to the next piece of at least `large` bytes.
+  std::size_t recordBytes(std::size_t large) const {
+    std::size_t size = 0, offset = offset_;
+    for (const iovec& piece : list_) {
+      const std::size_t bytes = piece.iov_len - std::exchange(offset, 0);
+      if (size > 0 && bytes >= large) break;
+      size = std::min(size + bytes, kRecordBytes);
+    }
+    return size;
+  }
+
+ private:
+  std::span<const iovec> list_;
+  std::size_t offset_ = 0, left_ = 0;
+};
+
+/// One direction of a connection.
+class Records {
+ public:
+  enum class Way { seal, open };
+
+  ~Records();
+  /// False if libcrypto fails, as all functions here. `secret`: only this direction uses it.
+  bool start(Way way, const TrafficSecret& secret, std::uint64_t records_per_key);
+
+  /// Writes a record with the next `size` bytes to `record`, which has room for size + kAddedBytes.
+  bool seal(Place& from, std::size_t size, unsigned char* record);
+
+  /// The bytes of a record, from its first kLengthBytes.
+  static std::size_t size(const unsigned char* record);
+  /// Decrypts a whole record, also within its own memory. If it is not the sender's next record,
+  /// wipes what it has written and returns false.
+  bool open(const unsigned char* record, Place to);
+
+ private:
+  struct Free {
+    void operator()(EVP_CIPHER_CTX* context) const { ::EVP_CIPHER_CTX_free(context); }
+  };
+  bool setKey();
+  bool begin(const unsigned char* length);
+  bool counted();
+
+  std::unique_ptr<EVP_CIPHER_CTX, Free> context_;
+  Way way_ = Way::seal;
+  TrafficSecret secret_{};
+  std::array<unsigned char, 12> constant_{}; ///< of the key, for nonces
+  std::uint64_t records_per_key_ = 0;
+  std::uint64_t number_ = 0; ///< of the next record under this key
+};
+
+} // namespace rondo::net::tls
