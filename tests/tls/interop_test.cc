@@ -5,17 +5,21 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
 #include "net/tls.h"
 #include "support/test.h"
 
 using namespace rondo::net;
+using namespace std::chrono_literals;
+using rondo::base::Deadline;
 using rondo::base::UniqueFd;
 
 namespace {
@@ -87,7 +91,8 @@ struct Pair {
   }
   void toPeer(const Bytes& sent) {
     Bytes got(sent.size());
-    for (std::size_t out = 0, in = 0; in < got.size();) {
+    const Deadline deadline(60s);
+    for (std::size_t out = 0, in = 0; in < got.size() && !deadline.passed();) {
       if (out < sent.size())
         if (const ssize_t count = send(sent, out); count > 0)
           out += static_cast<std::size_t>(count);
@@ -102,7 +107,8 @@ struct Pair {
   /// `per_key`: bytes after which libssl announces a new key.
   void fromPeer(const Bytes& sent, std::size_t per_key) {
     Bytes got(sent.size());
-    for (std::size_t out = 0, in = 0; in < got.size();) {
+    const Deadline deadline(60s);
+    for (std::size_t out = 0, in = 0; in < got.size() && !deadline.passed();) {
       if (out < sent.size()) {
         std::size_t count = 0;
         const std::size_t most = std::min(per_key - out % per_key, sent.size() - out);
