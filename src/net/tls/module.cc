@@ -1,9 +1,9 @@
 // The module librondo_tls.so: the handshake of TLS 1.3 by OpenSSL's libssl, with a pre-shared key
 // and an ephemeral exchange (psk_dhe_ke). There are no certificates.
 //
-// After the handshake libssl is not used: records.h encrypts as Linux would with kernel TLS. libssl
-// tells the connection's traffic secrets to the callback that is meant for logs of keys. It would
-// copy each byte twice.
+// After the handshake libssl is not used, because it copies each byte twice: records.h encrypts, as
+// Linux does with kernel TLS. libssl tells the connection's traffic secrets to the callback that is
+// meant for logs of keys.
 #include "net/tls/module.h"
 
 #include <openssl/bio.h>
