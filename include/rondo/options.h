@@ -138,12 +138,11 @@ struct RONDO_API Options {
   /// RONDO_SECRET_FILE. File of mode 0600 with the job's secret (32 bytes, or 64 hex digits).
   /// Without a secret only loopback addresses are accepted.
   std::string secret_file;
-  /// RONDO_TLS (0 or 1; the same on all ranks, otherwise Error(init_failed)). With 1, the
-  /// connections of the control plane and of tcp are encrypted by AES-128-GCM, also inside a
-  /// machine. A handshake of TLS 1.3, with keys derived from the job's secret, gives the keys;
-  /// without a secret, Error(invalid_argument). Memory that ranks share is not encrypted, and ucx
-  /// is not used, because UCX does not encrypt. Needs librondo_tls.so, and so OpenSSL's libssl;
-  /// without it, Error(unsupported).
+  /// RONDO_TLS (0 or 1; the same on all ranks, otherwise Error(init_failed)). With 1, TLS 1.3
+  /// encrypts the connections of the control plane and of tcp, also inside a machine, with keys
+  /// derived from the job's secret; without one, Error(invalid_argument). Memory that ranks share
+  /// is not encrypted, and ucx is not used, because UCX does not encrypt. Needs librondo_tls.so,
+  /// and so OpenSSL's libssl; without it, Error(unsupported).
   bool tls = false;
 
   /// RONDO_DEBUG, NCCL_DEBUG: none, error, warn, info, trace (NCCL: VERSION is warn, ABORT info).

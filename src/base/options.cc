@@ -238,7 +238,7 @@ constexpr Entry kEntries[] = {
      "file of mode 0600 with the job's secret (32 bytes or 64 hex digits); empty: loopback only",
      setText<&Options::secret_file>, showText<&Options::secret_file>},
     {"RONDO_TLS", "",
-     "1: encrypts the control plane and the transport tcp (TLS 1.3); needs the job's secret",
+     "1: TLS 1.3 on the control plane and the transport tcp; needs the job's secret",
      setFlag<&Options::tls>, showFlag<&Options::tls>},
     {"RONDO_DEBUG", "NCCL_DEBUG", "log level: none, error, warn, info, trace",
      [](Options& options, const std::string& value, std::string_view what) {

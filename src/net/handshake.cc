@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint32_t kHelloMagic = 0x48444e52; // "RNDH" on the wire
 constexpr std::uint32_t kReplyMagic = 0x52444e52; // "RNDR"
-constexpr std::uint16_t kVersion = 2;
+constexpr std::uint16_t kVersion = 1;
 constexpr std::uint16_t kTlsFlag = 1;
 
 template <std::size_t N>

@@ -13,7 +13,7 @@ namespace rondo::net {
 /// Owns the descriptor and, with TLS, the state of the encryption. One thread at a time.
 ///
 /// With TLS only tls() sends on the descriptor and interprets received bytes. The connection ends
-/// when its socket ends: no message announces it.
+/// when its socket ends: no close_notify is sent.
 class Socket {
  public:
   Socket() = default;

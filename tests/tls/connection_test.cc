@@ -94,17 +94,13 @@ void carry(Tls& out, Tls& in, Bytes sent, const std::vector<std::size_t>& send_s
 
 /// Two ends of TLS over sockets with small buffers. `key` is that of the side that accepts.
 struct Ends {
-  Ends(const Key& dialer_key, const Key& key, std::uint64_t records_per_key)
-      : Ends(dialer_key, key, records_per_key, records_per_key) {}
-  /// The last number is that of the side that accepts.
-  Ends(const Key& dialer_key, const Key& key, std::uint64_t records_per_key,
-       std::uint64_t accepted_per_key) {
+  Ends(const Key& dialer_key, const Key& key, std::uint64_t records_per_key) {
     int fds[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
     const int small = 20'000;
     for (const int fd : fds) ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     dialer = Socket(UniqueFd(fds[0]), makeTls(fds[0], true, dialer_key, records_per_key));
-    accepter = Socket(UniqueFd(fds[1]), makeTls(fds[1], false, key, accepted_per_key));
+    accepter = Socket(UniqueFd(fds[1]), makeTls(fds[1], false, key, records_per_key));
   }
   /// The results of both sides' handshakes, each of which ends.
   std::pair<Tls::Progress, Tls::Progress> shake() {
@@ -152,16 +148,26 @@ TEST_CASE("tls: bytes arrive across many changes of the key") {
   carry(*ends.accepter.tls(), *ends.dialer.tls(), randomBytes(5'000'000), {100'000}, {100'000});
 }
 
-TEST_CASE("tls: the key changes after every records_per_key records") {
-  Ends ends(keyOf(1), keyOf(1), 2, tls::kRecordsPerKey);
-  REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
-  Bytes sent = randomBytes(10), got(10);
-  for (int i = 0; i < 3; ++i) {
-    REQUIRE(ends.dialer.tls()->send(cut(sent, {10}, 0, 1)) == 10);
-    // The receiver would use the first key for longer.
-    CHECK(ends.accepter.tls()->receive(cut(got, {10}, 0, 1)) == (i < 2 ? 10 : -1));
+TEST_CASE("tls: after every records_per_key records a message announces a new key") {
+  for (const bool dropped : {false, true}) {
+    Ends ends(keyOf(1), keyOf(1), 2);
+    REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
+    Bytes sent = randomBytes(10), got(10);
+    constexpr std::size_t kSize = 10 + 22, kMessage = 5 + 22;
+    for (int i = 0; i < 5; ++i) {
+      REQUIRE(ends.dialer.tls()->send(cut(sent, {10}, 0, 1)) == 10);
+      Bytes wire(1000);
+      const ssize_t size = ::recv(ends.accepter.get(), wire.data(), wire.size(), 0);
+      const bool announced = i == 2 || i == 4;
+      REQUIRE(size == static_cast<ssize_t>(announced ? kMessage + kSize : kSize));
+      const std::size_t from = announced && dropped ? kMessage : 0;
+      const std::size_t rest = static_cast<std::size_t>(size) - from;
+      REQUIRE(::send(ends.dialer.get(), wire.data() + from, rest, 0) > 0);
+      CHECK(ends.accepter.tls()->receive(cut(got, {10}, 0, 1)) == (from == 0 ? 10 : -1));
+      if (from > 0) break;
+    }
+    if (dropped) CHECK(errno == EBADMSG);
   }
-  CHECK(errno == EBADMSG);
 }
 
 TEST_CASE("tls: without the same key there is no connection") {
@@ -173,15 +179,15 @@ TEST_CASE("tls: without the same key there is no connection") {
 
 namespace {
 
-constexpr std::size_t kLengthBytes = 4, kTagBytes = 16;
+constexpr std::size_t kAddedBytes = 5 + 1 + 16; // header, type, tag
 
 /// The record of these bytes, taken from the wire before the other side could read it.
 Bytes record(Ends& ends, Bytes bytes) {
-  Bytes wire(bytes.size() + kLengthBytes + kTagBytes + 1);
+  Bytes wire(bytes.size() + kAddedBytes + 1);
   const auto size = static_cast<ssize_t>(bytes.size());
   REQUIRE(ends.dialer.tls()->send(cut(bytes, {bytes.size()}, 0, 1)) == size);
   const ssize_t got = ::recv(ends.accepter.get(), wire.data(), wire.size(), 0);
-  REQUIRE(got == size + static_cast<ssize_t>(kLengthBytes + kTagBytes));
+  REQUIRE(got == size + static_cast<ssize_t>(kAddedBytes));
   wire.pop_back();
   return wire;
 }
@@ -194,7 +200,7 @@ void put(Ends& ends, const Bytes& wire) {
 } // namespace
 
 TEST_CASE("tls: a changed byte ends the connection; each later receive() fails") {
-  for (const std::size_t at : {0, 2, 4, 100, 1003, 1004, 1019})
+  for (const std::size_t at : {0, 1, 3, 4, 5, 100, 1004, 1005, 1006, 1021})
     for (const std::size_t room : {1000, 100}) {
       INFO("byte " << at << ", room for " << room);
       Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
@@ -207,7 +213,7 @@ TEST_CASE("tls: a changed byte ends the connection; each later receive() fails")
         errno = 0;
         CHECK(ends.accepter.tls()->receive(cut(got, {room}, 0, 1)) == -1);
         // A longer length makes the record incomplete.
-        if (at != 0) CHECK(errno == EBADMSG);
+        if (at != 3) CHECK(errno == EBADMSG);
       }
       // Bytes that are not authentic are not left in the caller's memory.
       for (const std::byte one : got) CHECK((one == std::byte{7} || one == std::byte{0}));

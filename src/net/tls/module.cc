@@ -1,8 +1,9 @@
 // The module librondo_tls.so: the handshake of TLS 1.3 by OpenSSL's libssl, with a pre-shared key
 // and an ephemeral exchange (psk_dhe_ke). There are no certificates.
 //
-// After the handshake, both directions get secrets from TLS's exporter, libssl's state is dropped,
-// and records.h encrypts. libssl would copy each byte once more on each side.
+// After the handshake libssl is not used, because it copies each byte twice: records.h encrypts, as
+// Linux does with kernel TLS. libssl tells the connection's traffic secrets to the callback that is
+// meant for logs of keys.
 #include "net/tls/module.h"
 
 #include <openssl/bio.h>
@@ -11,11 +12,12 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <new>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "net/tls/records.h"
@@ -23,12 +25,13 @@
 namespace rondo::net::tls {
 namespace {
 
-/// Of records that are encrypted before one send(), and that are received by one recv(): two large
+/// Of records that are encrypted before one send(), and that are received by one recv(): eight full
 /// ones, and small ones between them.
-constexpr std::size_t kBufferBytes = 2 * (kRecordBytes + kAddedBytes) + 1024;
+constexpr std::size_t kBufferBytes = 8 * (kRecordBytes + kAddedBytes) + 1024;
 /// A piece of this size begins a record, so that it can be decrypted into the receiver's piece.
 constexpr std::size_t kOwnRecordBytes = 4096;
-constexpr char kExportLabel[] = "EXPERIMENTAL rondo records";
+/// The message that announces a new key, and requests none of the other side (RFC 8446, 4.6.3).
+constexpr std::array<unsigned char, 5> kKeyUpdate = {SSL3_MT_KEY_UPDATE, 0, 0, 1, 0};
 constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
 constexpr char kGroups[] = "X25519:P-256", kFipsGroups[] = "P-256";
 constexpr char kIdentity[] = "rondo";
@@ -71,14 +74,17 @@ class OpenSsl final : public Tls {
   static unsigned ofServer(SSL* ssl, const char* identity, unsigned char* key, unsigned most_key);
   unsigned give(unsigned char* key, unsigned most) const;
 
-  bool exportSecrets();
+  static void takeSecret(const SSL* ssl, const char* line);
   bool flush();
   bool encrypt(Place from);
-  enum class Next { partial, whole, impossible };
+  bool encryptMessage(Type type, std::span<const unsigned char> message);
+  enum class Next { partial, whole, not_encrypted, wrong_length };
   Next next() const;
-  bool decrypt(Place& to);
+  std::optional<int> decrypt(Place& to);
+  std::optional<int> obey(Type type, std::size_t size, Place content);
   void takeOpened(Place& to);
   ssize_t receiveMore();
+  int refuse(unsigned char alert);
   ssize_t failed(int error);
 
   const int fd_;
@@ -93,7 +99,7 @@ class OpenSsl final : public Tls {
   std::size_t encrypted_ = 0; ///< bytes of the caller in out_, which the caller does not know yet
   Buffer in_;                 ///< received records
   std::size_t in_at_ = 0, in_end_ = 0;
-  std::size_t opened_ = 0; ///< bytes at in_at_ that are decrypted; a tag follows
+  std::size_t opened_ = 0; ///< bytes at in_at_ that are decrypted; kTrailerBytes follow
 
   bool ended_ = false;   ///< the peer has sent its last byte
   int socket_error_ = 0; ///< of the last recv()
@@ -125,6 +131,7 @@ SSL_CTX* OpenSsl::context() {
     ::SSL_CTX_set_read_ahead(ctx, 0);
     ::SSL_CTX_set_psk_client_callback(ctx, ofClient);
     ::SSL_CTX_set_psk_server_callback(ctx, ofServer);
+    ::SSL_CTX_set_keylog_callback(ctx, takeSecret);
     return ctx;
   }();
   return made;
@@ -190,6 +197,25 @@ unsigned OpenSsl::ofServer(SSL* ssl, const char* identity, unsigned char* key, u
   return static_cast<const OpenSsl*>(SSL_get_app_data(ssl))->give(key, most_key);
 }
 
+/// `line`: the name of a secret, a random number, and the secret in hexadecimal digits. libssl
+/// wipes it.
+void OpenSsl::takeSecret(const SSL* ssl, const char* line) {
+  const std::string_view text = line;
+  const bool of_client = text.starts_with("CLIENT_TRAFFIC_SECRET_0 ");
+  if (!of_client && !text.starts_with("SERVER_TRAFFIC_SECRET_0 ")) return;
+  auto& self = *static_cast<OpenSsl*>(SSL_get_app_data(ssl));
+  TrafficSecret secret;
+  std::size_t size = 0;
+  const char* const digits = line + text.rfind(' ') + 1;
+  if (::OPENSSL_hexstr2buf_ex(secret.data(), secret.size(), &size, digits, '\0') == 1 &&
+      size == secret.size()) {
+    const bool own = of_client == (::SSL_is_server(ssl) == 0);
+    if (own) self.sealing_.start(Records::Way::seal, secret);
+    else self.opening_.start(Records::Way::open, secret);
+  }
+  ::OPENSSL_cleanse(secret.data(), secret.size());
+}
+
 // The caller's side -------------------------------------------------------------------------------
 
 Tls* OpenSsl::open(const Settings& settings, std::string& why) {
@@ -245,26 +271,18 @@ OpenSsl::Progress OpenSsl::handshake() {
     trouble_ = "the other side did not use the key";
     return Progress::failed;
   }
-  if (!exportSecrets()) {
+  if (!sealing_.started() || !opening_.started()) {
     trouble_ = lastError();
+    return Progress::failed;
+  }
+  // Neither side sends a ticket, so libssl has no message that is not read.
+  if (::SSL_has_pending(ssl_.get()) != 0) {
+    trouble_ = "more than the handshake arrived";
     return Progress::failed;
   }
   ::OPENSSL_cleanse(key_.data(), key_.size());
   ssl_.reset(); // sends nothing
   return Progress::done;
-}
-
-/// Sets the keys of both directions. libssl's own keys encrypt nothing after the handshake.
-bool OpenSsl::exportSecrets() {
-  std::array<TrafficSecret, 2> secrets; // of the side that dials, and of the other
-  const bool dials = ::SSL_is_server(ssl_.get()) == 0;
-  const bool set =
-      ::SSL_export_keying_material(ssl_.get(), secrets[0].data(), sizeof secrets, kExportLabel,
-                                   sizeof kExportLabel - 1, nullptr, 0, 0) == 1 &&
-      sealing_.start(Records::Way::seal, secrets[dials ? 0 : 1], records_per_key_) &&
-      opening_.start(Records::Way::open, secrets[dials ? 1 : 0], records_per_key_);
-  ::OPENSSL_cleanse(secrets.data(), sizeof secrets);
-  return set;
 }
 
 /// Returns true if the kernel has taken all; else false with errno.
@@ -282,18 +300,41 @@ bool OpenSsl::flush() {
 
 /// Encrypts the next records from a place on. False if libcrypto fails.
 bool OpenSsl::encrypt(Place from) {
-  while (from.left() > 0 && kBufferBytes - out_end_ >= kRecordBytes + kAddedBytes) {
+  constexpr std::size_t kMost = kRecordBytes + kKeyUpdate.size() + 2 * kAddedBytes;
+  while (from.left() > 0 && kBufferBytes - out_end_ >= kMost) {
+    if (sealing_.number() >= records_per_key_ &&
+        !(encryptMessage(Type::handshake, kKeyUpdate) && sealing_.nextKey()))
+      return false;
     const std::size_t size = from.recordBytes(kOwnRecordBytes);
-    if (!sealing_.seal(from, size, out_.get() + out_end_)) return false;
+    if (!sealing_.seal(Type::data, from, size, out_.get() + out_end_)) return false;
     out_end_ += size + kAddedBytes;
     encrypted_ += size;
   }
   return true;
 }
 
+/// Requires room for the message.
+bool OpenSsl::encryptMessage(Type type, std::span<const unsigned char> message) {
+  const iovec piece{const_cast<unsigned char*>(message.data()), message.size()};
+  Place from(std::span(&piece, 1));
+  if (!sealing_.seal(type, from, message.size(), out_.get() + out_end_)) return false;
+  out_end_ += message.size() + kAddedBytes;
+  return true;
+}
+
+/// Sends an alert, if the socket has room. Returns what failed() takes.
+int OpenSsl::refuse(unsigned char alert) {
+  constexpr unsigned char kFatal = 2;
+  const std::array<unsigned char, 2> message = {kFatal, alert};
+  trouble_ = "a record is not what the other side encrypted";
+  if (kBufferBytes - out_end_ >= message.size() + kAddedBytes &&
+      encryptMessage(Type::alert, message))
+    flush();
+  return EBADMSG;
+}
+
 ssize_t OpenSsl::failed(int error) {
   if (!broken_ && error == EPROTO) trouble_ = lastError();
-  if (!broken_ && error == EBADMSG) trouble_ = "a record is not what the other side encrypted";
   ::ERR_clear_error(); // otherwise other users of libcrypto on this thread would find it
   broken_ = true;
   broken_error_ = error;
@@ -315,10 +356,12 @@ ssize_t OpenSsl::send(std::span<const iovec> list) {
 
 OpenSsl::Next OpenSsl::next() const {
   const std::size_t have = in_end_ - in_at_;
-  if (have < kLengthBytes) return Next::partial;
-  const std::size_t size = Records::size(in_.get() + in_at_);
-  if (size == 0 || size > kRecordBytes) return Next::impossible;
-  return have < size + kAddedBytes ? Next::partial : Next::whole;
+  if (have < kHeaderBytes) return Next::partial;
+  const unsigned char* const record = in_.get() + in_at_;
+  if (!Records::encrypted(record)) return Next::not_encrypted;
+  const std::size_t length = Records::length(record);
+  if (length < kTrailerBytes || length > kRecordBytes + kTrailerBytes) return Next::wrong_length;
+  return have < kHeaderBytes + length ? Next::partial : Next::whole;
 }
 
 /// Gives the caller bytes that are decrypted.
@@ -328,26 +371,51 @@ void OpenSsl::takeOpened(Place& to) {
     std::memcpy(bytes.data(), in_.get() + in_at_, bytes.size());
     in_at_ += bytes.size();
     opened_ -= bytes.size();
-    if (opened_ == 0) in_at_ += kTagBytes;
+    if (opened_ == 0) in_at_ += kTrailerBytes;
   }
 }
 
-/// Decrypts the whole record at in_at_ into the caller's memory, or in its place if it is larger.
-bool OpenSsl::decrypt(Place& to) {
-  unsigned char* const record = in_.get() + in_at_;
-  const std::size_t size = Records::size(record);
-  if (size <= to.left()) {
-    if (!opening_.open(record, to)) return false;
-    to.skip(size);
-    in_at_ += size + kAddedBytes;
-    return true;
+/// Decrypts the record at in_at_: into the caller's memory, or in its place if it is larger. If the
+/// connection ends or fails, returns what failed() takes.
+std::optional<int> OpenSsl::decrypt(Place& to) {
+  switch (next()) {
+    case Next::not_encrypted: return refuse(SSL_AD_UNEXPECTED_MESSAGE);
+    case Next::wrong_length: return refuse(SSL_AD_RECORD_OVERFLOW);
+    default: break;
   }
-  const iovec own{record + kLengthBytes, size};
-  if (!opening_.open(record, Place(std::span(&own, 1)))) return false;
-  in_at_ += kLengthBytes;
-  opened_ = size;
-  takeOpened(to);
-  return true;
+  unsigned char* const record = in_.get() + in_at_;
+  const std::size_t size = Records::length(record) - kTrailerBytes;
+  const iovec own{record + kHeaderBytes, size};
+  const bool direct = size <= to.left();
+  const Place content = direct ? to : Place(std::span(&own, 1));
+  Type type{};
+  if (!opening_.open(record, content, type)) return refuse(SSL_AD_BAD_RECORD_MAC);
+  if (type == Type::data && !direct) {
+    in_at_ += kHeaderBytes;
+    opened_ = size;
+    takeOpened(to);
+    return {};
+  }
+  in_at_ += size + kAddedBytes;
+  if (type != Type::data) return obey(type, size, content);
+  to.skip(size);
+  return {};
+}
+
+/// A message of the other side's TLS. Returns the same as decrypt().
+std::optional<int> OpenSsl::obey(Type type, std::size_t size, Place content) {
+  std::array<unsigned char, kKeyUpdate.size()> message{};
+  if (size > message.size()) return refuse(SSL_AD_UNEXPECTED_MESSAGE);
+  for (std::size_t i = 0; i < size; ++i) message[i] = content.next(1).front();
+  if (type == Type::handshake && size == kKeyUpdate.size() && message == kKeyUpdate) {
+    if (opening_.nextKey()) return {};
+    trouble_ = lastError();
+    return EBADMSG;
+  }
+  if (type != Type::alert || size != 2) return refuse(SSL_AD_UNEXPECTED_MESSAGE);
+  if (message[1] == SSL_AD_CLOSE_NOTIFY) return 0;
+  trouble_ = std::string("the other side reports: ") + ::SSL_alert_desc_string_long(message[1]);
+  return EBADMSG;
 }
 
 /// As recv(), behind the received records.
@@ -370,10 +438,10 @@ ssize_t OpenSsl::receive(std::span<const iovec> list) {
   takeOpened(to);
   ssize_t result = 0;
   for (bool empty = false; to.left() > 0;) {
-    const Next record = next();
-    if (record == Next::whole && decrypt(to)) continue;
-    if (record != Next::partial) {
-      result = failed(EBADMSG);
+    if (next() != Next::partial) {
+      const std::optional<int> over = decrypt(to);
+      if (!over) continue;
+      result = failed(*over);
       break;
     }
     const std::size_t room = kBufferBytes - (in_end_ - in_at_);

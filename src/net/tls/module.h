@@ -16,12 +16,11 @@ namespace rondo::net::tls {
 inline constexpr char kModuleFile[] = "librondo_tls.so";
 inline constexpr char kModuleSymbol[] = "rondo_tls_1";
 
-/// Records that one key may encrypt: 2^38 bytes, if all are full. AES-GCM is safe for 2^38.5 bytes
-/// (RFC 8446, 5.5: 2^24.5 records of 16 KiB).
-inline constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;
+/// Full TLS records that one key may encrypt. AES-GCM is safe for 2^24.5 of them (RFC 8446, 5.5).
+inline constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 24;
 
-/// Encryption over a connected, non-blocking socket that somebody else owns, after a handshake of
-/// TLS 1.3. No function blocks or throws. Destruction sends nothing. One thread at a time.
+/// TLS 1.3 over a connected, non-blocking socket that somebody else owns. No function blocks or
+/// throws. Destruction sends nothing. One thread at a time.
 class Tls {
  public:
   enum class Progress { done, wants_to_read, wants_to_write, failed };
@@ -42,7 +41,8 @@ class Tls {
   /// As recvmsg(): returns the bytes received, 0 at the end of the connection, or -1 with errno.
   /// After a short count nothing more has arrived, or the next call returns 0 or the error.
   /// Memory after the bytes that are counted is undefined, but never has bytes that are not
-  /// authentic. EBADMSG: the next record is not what the peer encrypted; see trouble().
+  /// authentic. EBADMSG: the next record is not what the peer encrypted, or an alert; see
+  /// trouble().
   virtual ssize_t receive(std::span<const iovec> list) = 0;
   /// Whether receive() may return bytes although the socket has none.
   virtual bool buffered() const = 0;
@@ -57,7 +57,7 @@ struct Settings {
   int fd = -1;
   bool dials = false;              ///< the side that made the connection is TLS's client
   std::array<std::byte, 32> key{}; ///< pre-shared: both sides have it
-  std::uint64_t records_per_key = kRecordsPerKey; ///< the same on both sides
+  std::uint64_t records_per_key = kRecordsPerKey; ///< that this side sends
 };
 
 /// Returns null, and the reason in `why`, if libssl cannot make the state of a connection.

@@ -35,20 +35,24 @@ bool expand(const TrafficSecret& secret, std::string label, std::span<unsigned c
   return done;
 }
 
-void putLength(unsigned char* to, std::size_t size) {
-  for (std::size_t i = 0; i < kLengthBytes; ++i) to[i] = static_cast<unsigned char>(size >> 8 * i);
-}
-
 } // namespace
 
 Records::~Records() { ::OPENSSL_cleanse(secret_.data(), secret_.size()); }
 
-bool Records::start(Way way, const TrafficSecret& secret, std::uint64_t records_per_key) {
+bool Records::start(Way way, const TrafficSecret& secret) {
   way_ = way;
   secret_ = secret;
-  records_per_key_ = records_per_key;
   context_.reset(::EVP_CIPHER_CTX_new());
-  return context_ && setKey();
+  started_ = context_ && setKey();
+  return started_;
+}
+
+bool Records::nextKey() {
+  TrafficSecret next;
+  const bool made = expand(secret_, "traffic upd", next);
+  secret_ = next;
+  ::OPENSSL_cleanse(next.data(), next.size());
+  return made && setKey();
 }
 
 bool Records::setKey() {
@@ -61,28 +65,21 @@ bool Records::setKey() {
   return set;
 }
 
-bool Records::begin(const unsigned char* length) {
+bool Records::begin(const unsigned char* header) {
   std::array<unsigned char, 12> nonce = constant_;
   for (std::size_t i = 0; i < 8; ++i) nonce[11 - i] ^= static_cast<unsigned char>(number_ >> 8 * i);
   int count = 0;
   return ::EVP_CipherInit_ex(context_.get(), nullptr, nullptr, nullptr, nonce.data(), -1) == 1 &&
-         ::EVP_CipherUpdate(context_.get(), nullptr, &count, length, kLengthBytes) == 1;
+         ::EVP_CipherUpdate(context_.get(), nullptr, &count, header, kHeaderBytes) == 1;
 }
 
-/// Counts a record. Changes the key after the last one that it may encrypt.
-bool Records::counted() {
-  if (++number_ < records_per_key_) return true;
-  TrafficSecret next;
-  const bool made = expand(secret_, "traffic upd", next);
-  secret_ = next;
-  ::OPENSSL_cleanse(next.data(), next.size());
-  return made && setKey();
-}
-
-bool Records::seal(Place& from, std::size_t size, unsigned char* record) {
-  putLength(record, size);
+bool Records::seal(Type type, Place& from, std::size_t size, unsigned char* record) {
+  const std::size_t length = size + kTrailerBytes;
+  const std::array<unsigned char, kHeaderBytes> header = {
+      23, 3, 3, static_cast<unsigned char>(length >> 8), static_cast<unsigned char>(length)};
+  std::copy(header.begin(), header.end(), record);
   if (!begin(record)) return false;
-  unsigned char* to = record + kLengthBytes;
+  unsigned char* to = record + kHeaderBytes;
   int count = 0;
   for (std::size_t left = size; left > 0;) {
     const std::span<const unsigned char> bytes = from.next(left);
@@ -92,39 +89,39 @@ bool Records::seal(Place& from, std::size_t size, unsigned char* record) {
     to += bytes.size();
     left -= bytes.size();
   }
-  return ::EVP_CipherFinal_ex(context_.get(), to, &count) == 1 &&
-         ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_GET_TAG, kTagBytes, to) == 1 &&
-         counted();
+  ++number_;
+  const auto last = static_cast<unsigned char>(type);
+  return ::EVP_CipherUpdate(context_.get(), to, &count, &last, 1) == 1 &&
+         ::EVP_CipherFinal_ex(context_.get(), to + 1, &count) == 1 &&
+         ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_GET_TAG, kTagBytes, to + 1) == 1;
 }
 
-std::size_t Records::size(const unsigned char* record) {
-  std::size_t size = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) size |= std::size_t{record[i]} << 8 * i;
-  return size;
-}
-
-bool Records::open(const unsigned char* record, Place to) {
-  const std::size_t all = size(record);
+bool Records::open(const unsigned char* record, Place to, Type& type) {
+  const std::size_t size = length(record) - kTrailerBytes;
   const Place start = to;
-  const unsigned char* from = record + kLengthBytes;
+  const unsigned char* from = record + kHeaderBytes;
   bool good = begin(record);
   int count = 0;
-  for (std::size_t left = all; good && left > 0;) {
+  for (std::size_t left = size; good && left > 0;) {
     const std::span<unsigned char> bytes = to.next(left);
     good = ::EVP_CipherUpdate(context_.get(), bytes.data(), &count, from,
                               static_cast<int>(bytes.size())) == 1;
     from += bytes.size();
     left -= bytes.size();
   }
+  from = record + kHeaderBytes + size;
+  unsigned char last = 0;
   std::array<unsigned char, kTagBytes> tag;
-  std::copy_n(record + kLengthBytes + all, kTagBytes, tag.begin());
+  std::copy_n(from + 1, kTagBytes, tag.begin());
   std::array<unsigned char, 16> rest; // GCM writes none
-  good = good &&
+  good = good && ::EVP_CipherUpdate(context_.get(), &last, &count, from, 1) == 1 &&
          ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_SET_TAG, kTagBytes, tag.data()) == 1 &&
          ::EVP_CipherFinal_ex(context_.get(), rest.data(), &count) == 1;
-  if (good) return counted();
+  type = static_cast<Type>(last);
+  ++number_;
+  if (good) return true;
   to = start;
-  for (std::size_t left = all; left > 0;) {
+  for (std::size_t left = size; left > 0;) {
     const std::span<unsigned char> bytes = to.next(left);
     std::memset(bytes.data(), 0, bytes.size());
     left -= bytes.size();

@@ -1,10 +1,11 @@
-// The encrypted records that follow the handshake: AES-128-GCM over whole pieces of the caller's
-// memory, without a copy.
+// The records of TLS 1.3 (RFC 8446, 5.2) that follow the handshake: AES-128-GCM from and to the
+// caller's memory, without a copy.
 //
-// A record is the number of its bytes (4, little-endian, at most kRecordBytes), as many encrypted
-// bytes, and a tag of 16 bytes, which covers both. Nonces, keys and the change of keys are those of
-// TLS 1.3 (RFC 8446, 5.3, 7.2 and 7.3): a nonce is the number of the record under its key, which is
-// never sent, combined with a constant of the key. So a record that is changed, left out, repeated
+//     type 23, version 0x0303, length | encrypted: content, its type | tag
+//                 5 bytes                  at most 2^14 + 1 bytes      16 bytes
+//
+// The tag covers the header, too. A nonce is the number of the record under its key, which is never
+// sent, combined with a constant of the key (5.3). So a record that is changed, left out, repeated
 // or moved does not open.
 #pragma once
 
@@ -21,12 +22,17 @@
 
 namespace rondo::net::tls {
 
-/// Most bytes of the caller in a record. Larger ones would take less time per byte, but the
-/// receiver can only begin with a whole one.
-inline constexpr std::size_t kRecordBytes = 64 * 1024;
-inline constexpr std::size_t kLengthBytes = 4, kTagBytes = 16;
-/// What encryption adds to the caller's bytes.
-inline constexpr std::size_t kAddedBytes = kLengthBytes + kTagBytes;
+/// Most bytes of content in a record.
+inline constexpr std::size_t kRecordBytes = 16 * 1024;
+inline constexpr std::size_t kHeaderBytes = 5, kTagBytes = 16;
+/// What follows the content: its type, and the tag. TLS allows padding between them. Rondo neither
+/// sends nor accepts it.
+inline constexpr std::size_t kTrailerBytes = 1 + kTagBytes;
+/// What encryption adds to the content.
+inline constexpr std::size_t kAddedBytes = kHeaderBytes + kTrailerBytes;
+
+/// Of a record's content.
+enum class Type : unsigned char { alert = 21, handshake = 22, data = 23 };
 
 using TrafficSecret = std::array<unsigned char, 32>;
 
@@ -77,31 +83,38 @@ class Records {
 
   ~Records();
   /// False if libcrypto fails, as all functions here. `secret`: only this direction uses it.
-  bool start(Way way, const TrafficSecret& secret, std::uint64_t records_per_key);
+  bool start(Way way, const TrafficSecret& secret);
+  bool started() const { return started_; }
+  /// Goes from the direction's secret to the next, and to its key (RFC 8446, 7.2).
+  bool nextKey();
+  /// Records under this key.
+  std::uint64_t number() const { return number_; }
 
   /// Writes a record with the next `size` bytes to `record`, which has room for size + kAddedBytes.
-  bool seal(Place& from, std::size_t size, unsigned char* record);
+  bool seal(Type type, Place& from, std::size_t size, unsigned char* record);
 
-  /// The bytes of a record, from its first kLengthBytes.
-  static std::size_t size(const unsigned char* record);
-  /// Decrypts a whole record, also within its own memory. If it is not the sender's next record,
-  /// wipes what it has written and returns false.
-  bool open(const unsigned char* record, Place to);
+  /// Whether this may be the header of an encrypted record, and the length in it.
+  static bool encrypted(const unsigned char* record) { return record[0] == 23; }
+  static std::size_t length(const unsigned char* record) {
+    return std::size_t{record[3]} << 8 | record[4];
+  }
+  /// Decrypts a whole record with a length of at least kTrailerBytes, also within its own memory.
+  /// If it is not the sender's next record, wipes what it has written and returns false.
+  bool open(const unsigned char* record, Place to, Type& type);
 
  private:
   struct Free {
     void operator()(EVP_CIPHER_CTX* context) const { ::EVP_CIPHER_CTX_free(context); }
   };
   bool setKey();
-  bool begin(const unsigned char* length);
-  bool counted();
+  bool begin(const unsigned char* header);
 
   std::unique_ptr<EVP_CIPHER_CTX, Free> context_;
   Way way_ = Way::seal;
   TrafficSecret secret_{};
   std::array<unsigned char, 12> constant_{}; ///< of the key, for nonces
-  std::uint64_t records_per_key_ = 0;
-  std::uint64_t number_ = 0; ///< of the next record under this key
+  std::uint64_t number_ = 0;                 ///< of the next record under this key
+  bool started_ = false;
 };
 
 } // namespace rondo::net::tls
