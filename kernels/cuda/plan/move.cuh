@@ -80,6 +80,11 @@ class Mover {
     if (local(end)) return true;
     const std::uint64_t due = labelFor(launch_, step_);
     if (end >= step_.inputs) {
+      // Lines wait for the inputs' lines. An empty message has none, so its label waits for the
+      // inputs' labels: a Barrier needs this order.
+      if (step_.bytes == 0)
+        for (std::uint32_t i = 0; i < step_.inputs; ++i)
+          if (Packets seen; !local(i) && !awaitPackets(i, labelOf(i), seen, watch)) return false;
       block_.storePackets(labelOf(end), Packets::of(due, flagOf(ends_[end].number)));
       return true;
     }

@@ -2,6 +2,8 @@
 // operator, protocol and depth. Each call is launched twice on the same channels with the same
 // argument, as a replayed graph does.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 #include "engine/device_program.h"
 #include "kernels/cuda/plan/collective_call.h"
@@ -261,6 +263,31 @@ TEST_CASE("the plan kernel needs only the smallest slots at depth 1") {
                                    ranks));
         INFO(nameOf(protocol));
         REQUIRE(world.run(calls, 1) == "");
+      }
+}
+
+// Proves: a barrier holds all ranks until the last one has entered, whichever that is. A message of
+// a barrier is empty, so nothing but its label can wait.
+TEST_CASE("the plan kernel's barrier ends on no rank before every rank has begun it") {
+  for (Protocol protocol : kProtocols)
+    for (int ranks : {2, 4, 5, 8})
+      for (int late = 0; late < ranks; ++late) {
+        World world(ranks, {protocol, 2, kSlotBytes}, {.threads = 4});
+        Call call = callOf(*plan::findAlgorithm("dissemination"),
+                           {.collective = Collective::barrier}, ranks);
+        std::atomic<int> entered{0};
+        for (int rank = 0; rank < ranks; ++rank) {
+          Part& part = call.parts[static_cast<std::size_t>(rank)];
+          part.before = [&entered, waits = rank == late] {
+            if (waits) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            ++entered;
+          };
+          part.after = [&entered, ranks] {
+            return entered == ranks ? std::string() : "left before the last rank had entered";
+          };
+        }
+        INFO(nameOf(protocol) << ", " << ranks << " ranks, the last is " << late);
+        REQUIRE(world.run({call}, 1) == "");
       }
 }
 
