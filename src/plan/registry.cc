@@ -173,8 +173,8 @@ class Parser {
         "algorithm " + inQuotes(choice.text()) + " cannot do " + std::string(word);
     const std::string valid = "valid: " + namesServing(collective);
     if (!wish_) refuse(what + "; " + valid);
-    passOver(inQuotes(choice.text()) + " for " + std::string(word) + " (it cannot do that; " + valid +
-             ")");
+    passOver(inQuotes(choice.text()) + " for " + std::string(word) + " (it cannot do that; " +
+             valid + ")");
     return false;
   }
 
@@ -279,8 +279,8 @@ std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective
   if (list.choices.empty()) return {}; // all words of a wish have no effect
   auto result = allowed(list, collective);
   if (result.empty() && list.excludes && !isWish(text) && !namesServing(collective).empty()) {
-    refuse("algorithm list " + inQuotes(text) + " leaves none for " + std::string(name(collective)) +
-           "; there are: " + namesServing(collective));
+    refuse("algorithm list " + inQuotes(text) + " leaves none for " +
+           std::string(name(collective)) + "; there are: " + namesServing(collective));
   }
   return result;
 }
