@@ -195,8 +195,9 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, con
     if (round >= kSettled) dropSlow(left, kDropLater);
     if (round == 0)
       for (Candidate& one : left) one.rounds.clear(); // few calls, with cold caches
+    // One round that was measured as too short must not make the next one long.
     together = std::clamp(static_cast<int>(kSecondsTogether / std::max(best, 1e-9)),
-                          kFewestTogether, kMostTogether);
+                          kFewestTogether, std::min(kMostTogether, 4 * together));
   }
   std::vector<Trials::Timed> result;
   for (const Candidate& one : left) result.push_back({one.choice, one.seconds()});

@@ -276,15 +276,17 @@ void StepRunner::sendAndStore(const Run& run, const BoundStep& step, std::size_t
     if (end->offer) continue;
     std::byte* const body = end->ring->writeBody(step.bytes);
     for (std::size_t s = 0; s < step.segments.size(); ++s)
-      std::memcpy(body + step.segments[s].packed, inputAt(run, step, input, tile, s),
-                  step.segments[s].count * element);
+      if (const std::size_t count = step.segments[s].count; count > 0)
+        std::memcpy(body + step.segments[s].packed, inputAt(run, step, input, tile, s),
+                    count * element);
     end->ring->publish({run.signature, step.bytes});
   }
   for (std::size_t s = 0; s < step.segments.size(); ++s) {
+    const std::size_t bytes = step.segments[s].count * element;
+    if (bytes == 0) continue; // the buffers may be null
     const std::byte* const from = inputAt(run, step, input, tile, s);
     std::byte* const to = addressOf(run, step.output, s, tile);
     if (to == from) continue;
-    const std::size_t bytes = step.segments[s].count * element;
     if (input.wire && run.plan->past_caches) {
       kernels::copyPastCaches(to, from, bytes);
     } else {

@@ -56,8 +56,8 @@ Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& n
     slot = std::min(slot, link->slot_bytes);
     carriers = carriers || !link->mapped;
   }
-  if (!carriers && network.processors == 0 && plan::movesOneWay(plan.spec.collective) &&
-      count * element <= kSharedBlock)
+  if (!carriers && (network.processors == 0 || network.processors >= plan.spec.ranks) &&
+      plan::movesOneWay(plan.spec.collective) && count * element <= kSharedBlock)
     slot = std::min(slot, kSharedPart);
   const plan::CallShape shape{.count = static_cast<std::size_t>(std::ceil(count)),
                               .type = blocks.type};

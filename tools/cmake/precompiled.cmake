@@ -22,7 +22,10 @@ function(rondo_precompile target)
   get_target_property(unchecked ${target} RONDO_UNCHECKED)
   get_target_property(visibility ${target} CXX_VISIBILITY_PRESET)
   get_target_property(libraries ${target} LINK_LIBRARIES)
-  string(FIND "${libraries}" rondo_test_support support) # which has options of its own
+  set(support "")
+  if(libraries MATCHES rondo_test_support) # which has options of its own
+    set(support rondo_test_support)
+  endif()
   string(MAKE_C_IDENTIFIER
          "precompiled ${options} ${only_tests} ${unchecked} ${visibility} ${support} ${ARGN}" key)
   if(type STREQUAL "EXECUTABLE")

@@ -80,8 +80,9 @@ class Mover {
     if (local(end)) return true;
     const std::uint64_t due = labelFor(launch_, step_);
     if (end >= step_.inputs) {
-      // Lines wait for the inputs' lines. An empty message has none, so its label waits for the
-      // inputs' labels: a Barrier needs this order.
+      // Packets with data leave only after the packets that they are computed from. An empty
+      // message is only a label. Without this wait, the signals of a Barrier would leave before the
+      // signals that they depend on have arrived.
       if (step_.bytes == 0)
         for (std::uint32_t i = 0; i < step_.inputs; ++i)
           if (Packets seen; !local(i) && !awaitPackets(i, labelOf(i), seen, watch)) return false;

@@ -32,7 +32,7 @@ template <class Value>
 constexpr bool kCut = std::is_same_v<Value, Linear> || std::is_same_v<Value, Convolution>;
 template <class Value>
 constexpr bool kPasses = requires {
-  Value::kByFeature;
+  requires Value::kByFeature;
 };
 
 bool isCut(const LayerValue& layer) {
