@@ -62,6 +62,7 @@ def checkout(source, place):
         (place / name).mkdir(parents=True)
     shutil.copy(pathlib.Path(source, "tools/gpu_check"), place / "tools")
     (place / "bench/cuda/kernels.cc").touch()
+    (place / "tests/good/gpu/a_test.cc").write_text('TEST_CASE("a", "[sanitize]")')
     stubs = place / "stubs"
     for name, text in (("nvidia-smi", GPU), ("nvcc", "#!/bin/sh\n"), ("cmake", CMAKE),
                        ("ninja", "#!/bin/sh\n"), ("bench", BENCH), ("rondo", RONDO),
@@ -95,6 +96,7 @@ def check_run(source):
         assert results["algorithms correct"] == "exit 1", results
         assert results["types correct"] == "ok", results
         assert results["racecheck test_good_gpu"] == "ok", results
+        assert "racecheck test_bad_gpu" not in results, "it has no case for sanitizers"
         assert "wrong bits" in done.stdout, done.stdout
         print("ok: failures are reported, a hanging step ends, later steps run")
 
