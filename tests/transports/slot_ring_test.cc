@@ -431,7 +431,7 @@ TEST_CASE("bodies use their share of the caches in turn", "[ring]") {
         consumer(memory.data(), kDepth, kLarge, {});
     producer.shareReuse(share);
     std::set<const std::byte*> all;
-    for (std::size_t i = 0; i < 3 * share / bytes; ++i) {
+    for (std::size_t i = 0; i < 3 * kLargeReuseTimes * share / bytes; ++i) {
       REQUIRE(producer.writable(bytes));
       std::byte* const body = producer.writeBody(bytes);
       all.insert(body);
@@ -449,7 +449,12 @@ TEST_CASE("bodies use their share of the caches in turn", "[ring]") {
   CHECK(places(16 << 10, kReuseBytes / 2) == 8);
   CHECK(places(5 << 10, kReuseBytes) == 48);
   CHECK(places(4 << 10, kReuseBytes) == 48); // three quarters
-  CHECK(places(kLarge, kReuseBytes) == 2);
+  // Large bodies use four times as much, and never share a slot.
+  CHECK(places(kLarge, kReuseBytes) == 8);
+  CHECK(places(kLarge, kReuseBytes / 2) == 4);
+  CHECK(places(kLarge, kReuseBytes / 8) == 2); // at least two slots
+  CHECK(places(kLargeBodyBytes, kReuseBytes / 2) == 8);
+  CHECK(places(kLargeBodyBytes - 64, kReuseBytes / 2) == 2);
   CHECK(places(1 << 10, kReuseBytes) == 192);
 }
 
