@@ -161,7 +161,7 @@ TEST_CASE("device buffers: ranks that see each other's memory cut a call into fe
     const Caught late = caught([&] {
       world.all[0].allReduce(data.get(), data.get(), kCount, DataType::int32, ReduceOp::sum);
     });
-    CHECK(says(late, ErrorCode::timeout, {devices == 1 ? "of 160" : "of 544"}));
+    CHECK(says(late, ErrorCode::timeout, {devices == 1 ? "of 64," : "of 544"}));
     world.stream(world.all[0]).synchronize();
   }
 }
