@@ -19,7 +19,8 @@ struct Learned {
 
 // Each value has output(), which returns the output shape for an input shape, and learned(), which
 // returns the weights for that input shape. Both throw Error(invalid_argument) for a shape that the
-// layer does not support. kByFeature: each output feature depends on one input feature only.
+// layer does not support. kByFeature: each output channel depends on one input channel only, so the
+// layer can run on some of the channels.
 
 /// y = x W^T + b
 struct Linear {

@@ -20,10 +20,10 @@ void checkElastic(const TrainOptions& options, int ranks);
 /// Number of copies of each rank's shard in an elastic run; 0 if the strategy has no shards.
 int redundancyOf(const TrainOptions& options, const StrategyKind& kind);
 
-/// The failure of `comm`, if `error` may be the loss of a rank. The communicators that a strategy
-/// makes have rank numbers of their own; they also fail when a rank leaves because another one
-/// failed, and a little earlier than `comm`. So this waits for up to `wait`. Returns nothing if
-/// `comm` has not failed then.
+/// The failure of `comm`, if `error` may be the loss of a rank. `error` may come from a
+/// communicator that the strategy made, which has rank numbers of its own and may fail some
+/// milliseconds before `comm`. So this waits for the failure of `comm` for up to `wait`, and
+/// returns nothing if there is none.
 std::optional<Error> failureOf(const Communicator& comm, const Error& error,
                                std::chrono::milliseconds wait = std::chrono::seconds(1));
 
@@ -47,8 +47,8 @@ class Crew {
     Error cause;
     std::optional<Error> failure; ///< failureOf() the communicator
   };
-  /// To be called after an error, before the strategy is destroyed: that would abort the
-  /// communicator if it has not failed yet, and make this rank look like the cause.
+  /// Call it after an error, before the strategy is destroyed. Destroying the strategy first would
+  /// abort a communicator that has not failed yet, and the others would blame this rank.
   Loss hear(const Error& cause);
   /// Goes on without the ranks that are lost. Throws the cause if none is, and the errors of
   /// Communicator::shrink().
