@@ -51,7 +51,8 @@ struct RecordedLink {
   double busy = 0;         ///< part of the time that the network needed for them, 0 to 1
   double seconds = 0;      ///< that time
   double average = 0;      ///< bytes per second of such time, since the connections exist
-  bool queued = false;     ///< more was under way than an acknowledgement can be late for
+  /// More than two segments were unacknowledged, which a delayed ACK cannot explain.
+  bool queued = false;
 };
 
 /// What one rank of a communicator did.
