@@ -5,6 +5,7 @@
 #include <istream>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct RecordedRank {
   std::vector<RecordedCall> calls;             ///< in order
   std::map<std::string, RecordedTotal> totals; ///< by the collective's name
   std::vector<RecordedLink> links;             ///< of its process
+  std::string links_error;                     ///< why the links are not known
   std::string process;                         ///< "host:pid"
   bool stopped = false, ended = false;         ///< the process
   std::int64_t time = 0;                       ///< of the dump
@@ -83,6 +85,7 @@ struct Dumps {
   int files = 0;
   std::map<std::string, RecordedRanks> communicators;
   std::vector<Refused> refused;
+  std::set<std::string> warnings; ///< what was not measured, and why
 };
 
 /// The ranks of one process.

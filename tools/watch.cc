@@ -102,7 +102,7 @@ Action addWatch(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("process", options->processes,
                   "A process of the job, or the word all (default: all jobs of this user)");
   app->add_option("--job", options->job, "Only this job, by its number in the table");
-  app->add_flag("--once", options->once, 
+  app->add_flag("--once", options->once,
                 "Look twice within a second (if a rank or a link seems slow, four times within "
                 "three seconds), print, and end");
   app->add_flag("--json", options->json, "Print one JSON object per line and interval");

@@ -201,8 +201,12 @@ View Watch::lookOnce() {
   const std::vector<ProcessDump> dumps = read(view);
   view.time = wallClock();
   for (const std::string& job : jobsOf(dumps))
-    if (JobView one = viewOf(dumpsOf(dumps, job)); !one.communicators.empty())
+    if (JobView one = viewOf(dumpsOf(dumps, job)); !one.communicators.empty()) {
+      for (const std::string& warning : one.dumps->warnings)
+        if (std::find(view.troubles.begin(), view.troubles.end(), warning) == view.troubles.end())
+          view.troubles.push_back(warning);
       view.jobs.push_back(std::move(one));
+    }
   return view;
 }
 
