@@ -34,9 +34,9 @@ namespace rondo::tools {
 namespace {
 
 constexpr unsigned kEstablished = 1; ///< TCP_ESTABLISHED, whose header excludes <linux/tcp.h>
-/// A receiver acknowledges every second packet at once.
-constexpr std::uint32_t kLatePackets = 2;
-/// The kernel counts the time in clock ticks, in microseconds of at most so many.
+/// A receiver acknowledges every second segment at once.
+constexpr std::uint32_t kLateSegments = 2;
+/// tcpi_busy_time advances by whole jiffies, up to 10 ms; in microseconds.
 constexpr std::uint64_t kTick = 10'000;
 /// A line of a dump is at most 64 KiB long.
 constexpr std::size_t kMostLinks = 400;
@@ -76,16 +76,33 @@ std::vector<std::uint64_t> socketsOf(const std::string& pid) {
   return inodes;
 }
 
-Descriptor openKernel() {
-  Descriptor kernel(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  const timeval second{1, 0};
-  if (kernel) ::setsockopt(kernel.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
-  return kernel;
-}
-
 ino_t namespaceOf(const std::string& pid) {
   struct stat info {};
   return ::stat(("/proc/" + pid + "/ns/net").c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+/// Opens a socket to the kernel in the process's network namespace, which belongs to a thread:
+/// this thread keeps its own. `pid` empty: in this one. Returns why it cannot; empty: it did, or
+/// the process has ended.
+std::string openKernel(const std::string& pid, Descriptor& kernel) {
+  std::string error;
+  const auto open = [&] {
+    kernel = Descriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+    const timeval second{1, 0};
+    if (!kernel) error = std::string("no netlink socket: ") + std::strerror(errno);
+    else ::setsockopt(kernel.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
+  };
+  if (pid.empty()) open();
+  else
+    std::thread([&] {
+      const Descriptor there(::open(("/proc/" + pid + "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
+      if (!there && errno == ENOENT) return; // the process has ended
+      if (!there || ::setns(there.get(), CLONE_NEWNET) != 0)
+        error = std::string("this user cannot enter the network namespace of a rank: ") +
+                std::strerror(errno);
+      else open();
+    }).join();
+  return error;
 }
 
 /// The kernel's counters in the answer for one socket; zeros if there are none.
@@ -113,24 +130,23 @@ std::string hex(std::uint64_t value) {
 
 } // namespace
 
-/// A socket to the kernel in the process's network namespace, or -1.
-int LinkCounters::kernelOf(const std::string& pid) {
-  const ino_t theirs = namespaceOf(pid);
-  if (theirs == 0) return -1;
-  const auto [found, first] = kernels_.try_emplace(theirs);
-  if (!first) return found->second.get();
-  if (theirs == namespaceOf("self")) found->second = openKernel();
-  else if (const Descriptor there(
-               ::open(("/proc/" + pid + "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
-           there)
-    // A namespace belongs to a thread, and this thread shall keep its own.
-    std::thread([&] {
-      if (::setns(there.get(), CLONE_NEWNET) == 0) found->second = openKernel();
-    }).join();
-  return found->second.get();
+/// Reads all connections of the process's network namespace. Returns why it cannot; empty: it did.
+std::string LinkCounters::readNamespace(ino_t number, const std::string& pid) {
+  std::string error;
+  Descriptor& kernel = kernels_[number];
+  if (!kernel) error = openKernel(number == namespaceOf("self") ? "" : pid, kernel);
+  for (const int family : {AF_INET, AF_INET6})
+    if (kernel && error.empty()) error = readAll(kernel.get(), family);
+  // A socket whose answer has not ended refuses the next request.
+  if (!error.empty()) kernel = Descriptor();
+  return error;
 }
 
-void LinkCounters::readAll(int kernel, int family, Reading& reading) {
+/// Returns why it failed; empty: it did not.
+std::string LinkCounters::readAll(int kernel, int family) {
+  const auto failed = [](int error) {
+    return std::string("the kernel does not list TCP connections: ") + std::strerror(error);
+  };
   struct {
     nlmsghdr head;
     inet_diag_req_v2 body;
@@ -138,54 +154,64 @@ void LinkCounters::readAll(int kernel, int family, Reading& reading) {
   request.head.nlmsg_len = sizeof(request);
   request.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
   request.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.head.nlmsg_seq = ++request_;
   request.body.sdiag_family = static_cast<__u8>(family);
   request.body.sdiag_protocol = IPPROTO_TCP;
   request.body.idiag_ext = 1 << (INET_DIAG_INFO - 1);
   request.body.idiag_states = 1U << kEstablished;
-  if (::send(kernel, &request, sizeof(request), 0) < 0) return;
+  if (::send(kernel, &request, sizeof(request), 0) < 0) return failed(errno);
   alignas(nlmsghdr) std::array<char, 65536> answer;
   while (true) {
     const ssize_t got = ::recv(kernel, answer.data(), answer.size(), 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return;
+    if (got <= 0) return failed(got < 0 ? errno : EPROTO);
     auto left = static_cast<unsigned>(got);
     for (auto* head = reinterpret_cast<nlmsghdr*>(answer.data()); NLMSG_OK(head, left);
          head = NLMSG_NEXT(head, left)) {
-      if (head->nlmsg_type != SOCK_DIAG_BY_FAMILY) return; // the end, or an error
-      const auto& socket = *static_cast<const inet_diag_msg*>(NLMSG_DATA(head));
+      if (head->nlmsg_seq != request_) continue; // of an earlier request
       const std::size_t bytes = head->nlmsg_len - NLMSG_HDRLEN;
-      if (bytes < sizeof(socket)) continue;
-      const tcp_info info = infoOf(socket, bytes);
-      Connection connection{
-          .from = hashOf(family, socket.id.idiag_src),
-          .to = hashOf(family, socket.id.idiag_dst),
-          .acknowledged = info.tcpi_bytes_acked,
-          .busy = info.tcpi_busy_time - std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited),
-          .queued = info.tcpi_unacked > kLatePackets || info.tcpi_notsent_bytes > 0};
-      connection.average = connection.acknowledged * 1'000'000 / (connection.busy + kTick);
-      if (connection.from != connection.to) reading.sockets[socket.idiag_inode] = connection;
+      if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR) {
+        std::int32_t result = 0; // 0, or minus the error number
+        if (bytes >= sizeof(result)) std::memcpy(&result, NLMSG_DATA(head), sizeof(result));
+        return result == 0 ? "" : failed(-result);
+      }
+      if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY)
+        add(*static_cast<const inet_diag_msg*>(NLMSG_DATA(head)), bytes);
     }
   }
 }
 
+void LinkCounters::add(const inet_diag_msg& socket, std::size_t bytes) {
+  if (bytes < sizeof(socket)) return;
+  const tcp_info info = infoOf(socket, bytes);
+  Connection connection{
+      .from = hashOf(socket.idiag_family, socket.id.idiag_src),
+      .to = hashOf(socket.idiag_family, socket.id.idiag_dst),
+      .acknowledged = info.tcpi_bytes_acked,
+      .busy = info.tcpi_busy_time - std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited),
+      .queued = info.tcpi_unacked > kLateSegments || info.tcpi_notsent_bytes > 0};
+  connection.average = connection.acknowledged * 1'000'000 / (connection.busy + kTick);
+  if (connection.from != connection.to) now_.sockets[socket.idiag_inode] = connection;
+}
+
 void LinkCounters::read(const std::vector<std::string>& pids) {
   before_ = std::exchange(now_, {});
-  inodes_.clear();
+  processes_.clear();
   now_.time = steadyClock();
-  std::vector<int> asked;
+  std::map<ino_t, std::string> errors; // of the namespaces that were read
   for (const std::string& pid : pids) {
-    const int kernel = kernelOf(pid);
-    if (kernel < 0) continue;
-    inodes_[pid] = socketsOf(pid);
-    if (std::find(asked.begin(), asked.end(), kernel) != asked.end()) continue;
-    asked.push_back(kernel);
-    for (const int family : {AF_INET, AF_INET6}) readAll(kernel, family, now_);
+    const ino_t number = namespaceOf(pid);
+    if (number == 0) continue; // it has ended, or belongs to another user
+    const auto [error, first] = errors.try_emplace(number);
+    if (first) error->second = readNamespace(number, pid);
+    processes_[pid] = {socketsOf(pid), error->second};
   }
 }
 
 bool LinkCounters::queued() const {
-  return std::any_of(inodes_.begin(), inodes_.end(), [&](const auto& process) {
-    return std::any_of(process.second.begin(), process.second.end(), [&](std::uint64_t inode) {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& process) {
+    const auto& inodes = process.second.inodes;
+    return std::any_of(inodes.begin(), inodes.end(), [&](std::uint64_t inode) {
       const auto found = now_.sockets.find(inode);
       return found != now_.sockets.end() && found->second.queued;
     });
@@ -193,10 +219,13 @@ bool LinkCounters::queued() const {
 }
 
 std::string LinkCounters::text(const std::string& pid) const {
-  const auto process = inodes_.find(pid);
-  if (before_.time == 0 || process == inodes_.end()) return "";
+  const auto process = processes_.find(pid);
+  if (process == processes_.end()) return "";
+  if (const std::string& error = process->second.error; !error.empty())
+    return "\"links_error\":\"" + error + "\",";
+  if (before_.time == 0) return "";
   std::map<std::pair<std::uint64_t, std::uint64_t>, Connection> links;
-  for (const std::uint64_t inode : process->second) {
+  for (const std::uint64_t inode : process->second.inodes) {
     const auto found = now_.sockets.find(inode);
     if (found == now_.sockets.end()) continue;
     const Connection& now = found->second;

@@ -10,6 +10,8 @@
 
 #include "tools/descriptor.h"
 
+struct inet_diag_msg;
+
 namespace rondo::tools {
 
 /// Counts what TCP connections carry between two readings. The processes take no part in it. A
@@ -19,12 +21,14 @@ class LinkCounters {
   /// Reads the counters of these processes' connections to other hosts.
   void read(const std::vector<std::string>& pids);
 
-  /// Whether a connection had more data under way than an acknowledgement can be late for.
+  /// Whether a connection had data that were not sent, or more than two segments were
+  /// unacknowledged, which a delayed ACK cannot explain.
   bool queued() const;
 
   /// The members of a JSON object that describe the process's links, each with a comma after it;
   /// empty before the second reading. A link is all connections from one address to another; the
-  /// text has hashes of the addresses.
+  /// text has hashes of the addresses. If the kernel did not list the connections, the only member
+  /// is links_error, which says why.
   std::string text(const std::string& pid) const;
 
  private:
@@ -41,12 +45,19 @@ class LinkCounters {
     std::map<std::uint64_t, Connection> sockets; ///< by inode
   };
 
-  int kernelOf(const std::string& pid);
-  static void readAll(int kernel, int family, Reading& reading);
+  struct Process {
+    std::vector<std::uint64_t> inodes; ///< of its sockets
+    std::string error;                 ///< why its namespace could not be read; empty: it was
+  };
+
+  std::string readNamespace(ino_t number, const std::string& pid);
+  std::string readAll(int kernel, int family);
+  void add(const inet_diag_msg& socket, std::size_t bytes);
 
   std::map<ino_t, Descriptor> kernels_; ///< sockets to the kernel, by network namespace
-  std::map<std::string, std::vector<std::uint64_t>> inodes_; ///< of each process
+  std::map<std::string, Process> processes_;
   Reading before_, now_;
+  std::uint32_t request_ = 0; ///< number of the last one
 };
 
 } // namespace rondo::tools

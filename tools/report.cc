@@ -32,6 +32,7 @@ void printLine(const std::string& line) { printLine(stdout, line); }
 void printText(const Dumps& dumps) {
   printLine("job " + dumps.job + ": " + std::to_string(dumps.files) + " dumps");
   for (const auto& [file, why] : dumps.refused) printLine("refused: " + file + ": " + why);
+  for (const std::string& warning : dumps.warnings) printLine("warning: " + warning);
   for (const auto& [id, ranks] : dumps.communicators) {
     const RecordedRank& first = ranks.begin()->second;
     printLine("");
@@ -50,6 +51,7 @@ void printText(const Dumps& dumps) {
 void printJson(const Dumps& dumps) {
   using nlohmann::ordered_json;
   ordered_json page{{"job", dumps.job}, {"dumps", dumps.files}};
+  page["warnings"] = dumps.warnings;
   page["refused"] = page["culprits"] = page["communicators"] = ordered_json::array();
   for (const auto& [file, why] : dumps.refused)
     page["refused"].push_back({{"file", file}, {"why", why}});

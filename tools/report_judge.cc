@@ -41,13 +41,13 @@ class Judge {
   std::vector<Finding> run() {
     findDifference();
     if (found_.empty() && !failure_) nameDead();
-    if (found_.empty() && !failure_) found_ = findSlowLinks(ranks_);
     if (found_.empty()) {
       for (const auto& [rank, call] : waiting_)
         call->p2p ? followMessage(rank, *call) : followCollective(rank, *call);
       nameLate();
       nameStopped();
       nameMissing();
+      if (!failure_) nameSlowLinks();
     }
     const bool unknown = found_.empty();
     if (failure_) addFailure();
@@ -248,6 +248,17 @@ class Judge {
     found_.push_back({"missing", one && present ? missing[0] : -1,
                       ranksText(missing) + why + ranksText({all.begin(), all.end()}) +
                           (all.size() == 1 ? " waits" : " wait")});
+  }
+
+  /// Slow links are the cause only if no rank is. A rank that has not ended an earlier call is not
+  /// late, but held up by them.
+  void nameSlowLinks() {
+    const std::vector<Finding> slow = findSlowLinks(ranks_);
+    if (slow.empty()) return;
+    std::erase_if(found_, [&](const Finding& one) {
+      return one.kind == "never_entered" && inFlight(*of(one.culprit));
+    });
+    if (!hasCulprit()) found_.insert(found_.begin(), slow.begin(), slow.end());
   }
 
   /// What the ranks found out themselves. A timeout names the rank that the last one waited for,

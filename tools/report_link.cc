@@ -4,12 +4,12 @@
 // sender has sent them, the receiver has room for them, and they are not acknowledged. The kernel
 // counts how long this was so. Bytes divided by that time are the speed of a link, whatever the
 // ranks did meanwhile. A link is slow if its speed is less than a twelfth of the median of the
-// links between other hosts. A host's network is shared by the links that are in use at the same
-// time, which the sum of the times tells.
+// links between other hosts. Links share a host's network: the busy fractions of a host's links add
+// up to the number in use at once, and the threshold is multiplied by it.
 //
-// A finding needs more than that, since the data of a small message also wait for a late
-// acknowledgement: more than two packets must have been under way at a look, and the slow links of
-// the host must have been in use for half of the time. The host with the most slow links comes
+// A finding needs more than that, since the data of a small message also wait for a delayed ACK:
+// more than two segments must have been unacknowledged at a look, and the slow links of the host
+// must have been in use for half of the time. The host with the most slow links comes
 // first; if both hosts of a link have no other slow one, the link itself is named. With two hosts
 // there is nothing to compare with, and links within a host are never slow.
 #include "tools/report_link.h"
@@ -89,11 +89,12 @@ class Network {
     sum.queued = sum.queued || link.queued;
   }
 
-  /// The median speed of the links between other hosts; 0: there are none.
+  /// The median speed of the links between other hosts that carry data (in a ring half of the
+  /// links carry only heartbeats); 0: there are none.
   double usual(const std::string& host) const {
     std::vector<double> speeds;
     for (const auto& [ends, link] : links_) {
-      if (touches(ends, host) || link.average == 0) continue;
+      if (touches(ends, host) || link.bytes < kLeastBytes) continue;
       const bool measured = link.queued && link.busy >= kLeastBusy;
       speeds.push_back(measured ? speedOf(link) : link.average);
     }
@@ -161,7 +162,9 @@ class Network {
                   ": %.3g MB/s, where the median of the others is %.3g MB/s",
                   speedOf(slowest->second) * 1e-6, usual(host) * 1e-6);
     const std::string path = "from " + ranksOn(from) + " to " + ranksOn(to);
-    const std::string call = "; the ranks are in " + callOn(host)->text();
+    const RecordedCall& last = *callOn(host);
+    const std::string call =
+        (last.completed ? "; the last call was " : "; the ranks are in ") + last.text();
     if (both)
       return {"slow_link", *hosts_.at(from).begin(),
               "the link " + path + " is slow" + speeds.data() + call, *hosts_.at(to).begin()};

@@ -210,7 +210,7 @@ std::string RecordedCall::difference(const RecordedCall& other) const {
 ProcessDump readDump(std::istream& stream, const std::string& file) {
   ProcessDump dump{file, {}};
   std::vector<RecordedLink> links;
-  std::string text, process;
+  std::string text, process, links_error;
   char state = '?';
   std::int64_t time = 0;
   std::uint64_t lines = 0;
@@ -228,6 +228,7 @@ ProcessDump readDump(std::istream& stream, const std::string& file) {
       state = (line.at("state").get<std::string>() + "?")[0];
       time = natural(line, "time_ns");
       links = linksOf(line);
+      links_error = maybe<std::string>(line, "links_error").value_or("");
       continue;
     }
     if (line.is_discarded() || !line.is_object())
@@ -242,6 +243,7 @@ ProcessDump readDump(std::istream& stream, const std::string& file) {
       rank.ended = state == 'X';
       rank.time = time;
       rank.links = links;
+      rank.links_error = links_error;
     } else if (!dump.ranks.empty()) {
       RecordedRank& rank = dump.ranks.back();
       rank.calls.push_back(callOf(line, rank.failure.has_value()));
@@ -260,6 +262,8 @@ Dumps dumpsOf(std::vector<ProcessDump> dumps, const std::string& job) {
     for (RecordedRank& rank : dump.ranks) {
       if (rank.job != all.job) continue;
       ours = true;
+      if (!rank.links_error.empty() && rank.transports.find("tcp") != std::string::npos)
+        all.warnings.insert("links are not measured: " + rank.links_error);
       auto& known = all.communicators[rank.communicator];
       const auto found = known.find(rank.rank);
       if (found == known.end() || replaces(rank, found->second)) known[rank.rank] = std::move(rank);

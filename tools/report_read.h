@@ -5,6 +5,7 @@
 #include <istream>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,8 @@ struct RecordedLink {
   double busy = 0;         ///< part of the time that the network needed for them, 0 to 1
   double seconds = 0;      ///< that time
   double average = 0;      ///< bytes per second of such time, since the connections exist
-  bool queued = false;     ///< more was under way than an acknowledgement can be late for
+  /// More than two segments were unacknowledged, which a delayed ACK cannot explain.
+  bool queued = false;
 };
 
 /// What one rank of a communicator did.
@@ -65,6 +67,7 @@ struct RecordedRank {
   std::vector<RecordedCall> calls;             ///< in order
   std::map<std::string, RecordedTotal> totals; ///< by the collective's name
   std::vector<RecordedLink> links;             ///< of its process
+  std::string links_error;                     ///< why the links are not known
   std::string process;                         ///< "host:pid"
   bool stopped = false, ended = false;         ///< the process
   std::int64_t time = 0;                       ///< of the dump
@@ -82,6 +85,7 @@ struct Dumps {
   int files = 0;
   std::map<std::string, RecordedRanks> communicators;
   std::vector<Refused> refused;
+  std::set<std::string> warnings; ///< what was not measured, and why
 };
 
 /// The ranks of one process.

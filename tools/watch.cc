@@ -57,11 +57,14 @@ void checkProcesses(const WatchOptions& options) {
   }
 }
 
-/// Two looks, between which rates are measured.
+/// Two looks, between which rates are measured, and more while a rank or a link may be slow. Links
+/// are measured between looks, so that a slow one needs one look more.
 int watchOnce(Watch& watch, const WatchOptions& options) {
-  watch.look();
-  std::this_thread::sleep_for(Seconds(std::min(options.interval, 1.0)));
-  const View view = watch.look();
+  View view = watch.look();
+  for (int more = 0; more < Watch::kLooksOfSlow && (more == 0 || watch.suspects()); ++more) {
+    std::this_thread::sleep_for(Seconds(std::min(options.interval, 1.0)));
+    view = watch.look();
+  }
   show(view, options);
   if (view.jobs.empty()) return kError;
   return hasFinding(view) ? kFailure : kSuccess;
@@ -99,7 +102,9 @@ Action addWatch(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("process", options->processes,
                   "A process of the job, or the word all (default: all jobs of this user)");
   app->add_option("--job", options->job, "Only this job, by its number in the table");
-  app->add_flag("--once", options->once, "Look twice within a second, print, and end");
+  app->add_flag("--once", options->once,
+                "Look twice within a second (if a rank or a link seems slow, four times within "
+                "three seconds), print, and end");
   app->add_flag("--json", options->json, "Print one JSON object per line and interval");
   app->add_option("--interval", options->interval, "Seconds between looks")
       ->check(CLI::Range(0.05, 3600.0))
@@ -117,10 +122,10 @@ Action addWatch(CLI::App& parent, const std::vector<std::string>&) {
       "Reads the memory of the ranks through /proc. They take no part in it: it can neither slow\n"
       "a call nor harm a job, and works while ranks hang or are stopped. They must belong to this\n"
       "user. Ranks on other hosts are seen by the output of a command there, --from.\n"
-      "The culprit is the rank for which others wait, not one that waits. The table leaves out\n"
-      "communicators without calls whose processes use another one. B/s are the bytes of calls as\n"
-      "`rondo bench` counts them, busB/s the bus bandwidth of nccl-tests, both over the whole\n"
-      "interval, also the time between calls.\n"
+      "The culprit is the rank for which others wait, not one that waits. An idle\n"
+      "communicator is left out if all its processes are active in other communicators. B/s are\n"
+      "the bytes of calls as `rondo bench` counts them, busB/s the bus bandwidth of nccl-tests,\n"
+      "both over the whole interval, also the time between calls.\n"
       "Exit status of --once: 0: nothing is wrong; 1: something is; 3: there is no job.\n\n"
       "Examples:\n"
       "  rondo watch\n"

@@ -138,7 +138,7 @@ bool isIdle(const CommunicatorView& view) {
                      [](const RankView& rank) { return !rank.call && rank.calls == 0; });
 }
 
-/// Idle communicators whose processes all use another one.
+/// Idle communicators whose processes are all active in other communicators.
 std::set<const CommunicatorView*> unimportant(const View& view) {
   std::set<std::string> busy;
   std::set<const CommunicatorView*> idle;

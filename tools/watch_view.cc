@@ -26,7 +26,6 @@ namespace {
 constexpr std::uint64_t kLastCalls = 128;
 /// Rates are taken over at least this time.
 constexpr std::int64_t kLeastTime = 50'000'000;
-constexpr int kLooksOfSlow = 3;
 constexpr std::chrono::milliseconds kSecondLook{200};
 
 std::int64_t wallClock() {
@@ -156,17 +155,21 @@ CommunicatorView Watch::viewOf(const Dumps& dumps, const std::string& id) {
   return view;
 }
 
-/// A straggler or a slow link is shown once it has been one for a while.
 void Watch::keepLasting(View& view) {
-  std::map<Key, int> now;
+  std::map<Trouble, int> now;
   for (JobView& job : view.jobs)
     for (CommunicatorView& communicator : job.communicators)
       std::erase_if(communicator.findings, [&](const Finding& finding) {
         if (finding.kind != "straggler" && finding.kind != "slow_link") return false;
-        const Key key{communicator.id, finding.culprit};
+        const Trouble key{communicator.id, finding.kind, finding.culprit, finding.peer};
         return (now[key] = slow_[key] + 1) < kLooksOfSlow;
       });
   slow_ = std::move(now);
+}
+
+bool Watch::suspects() const {
+  return std::any_of(slow_.begin(), slow_.end(),
+                     [](const auto& one) { return one.second < kLooksOfSlow; });
 }
 
 /// The open communicators; if there is none, those that failed.
@@ -198,8 +201,12 @@ View Watch::lookOnce() {
   const std::vector<ProcessDump> dumps = read(view);
   view.time = wallClock();
   for (const std::string& job : jobsOf(dumps))
-    if (JobView one = viewOf(dumpsOf(dumps, job)); !one.communicators.empty())
+    if (JobView one = viewOf(dumpsOf(dumps, job)); !one.communicators.empty()) {
+      for (const std::string& warning : one.dumps->warnings)
+        if (std::find(view.troubles.begin(), view.troubles.end(), warning) == view.troubles.end())
+          view.troubles.push_back(warning);
       view.jobs.push_back(std::move(one));
+    }
   return view;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -61,8 +62,15 @@ class Watch {
   explicit Watch(const WatchConfig& config);
   View look();
 
+  /// A straggler or a slow link is shown once so many looks in a row have found it.
+  static constexpr int kLooksOfSlow = 3;
+  /// Whether the last look found one that is not shown yet.
+  bool suspects() const;
+
  private:
   using Key = std::pair<std::string, int>; ///< communicator and rank
+  /// Communicator, kind of the finding, culprit and peer.
+  using Trouble = std::tuple<std::string, std::string, int, int>;
   struct Before {
     std::int64_t time = 0;
     std::map<std::string, RecordedTotal> totals;
@@ -82,8 +90,8 @@ class Watch {
   std::vector<std::unique_ptr<DumpStream>> streams_;
   Descriptor dumps_; ///< a memory file for the dumps of this host
   std::map<Key, Before> before_;
-  std::map<Key, int> slow_;  ///< ranks and links that are slow: for how many looks in a row
-  std::map<Key, bool> dead_; ///< of the last look
+  std::map<Trouble, int> slow_; ///< stragglers and slow links: for how many looks in a row
+  std::map<Key, bool> dead_;    ///< of the last look
 };
 
 } // namespace rondo::tools

@@ -188,30 +188,34 @@ TEST_CASE(
   CHECK(Job(3, {{0, early}, {1, steps({1e6})}, {2, early}}).culprits().empty());
 }
 
-/// What a link between two ranks' hosts carried in the last second.
+/// What a link between two ranks' hosts carried in the last second. A connection in the other
+/// direction, for heartbeats, exists too.
 struct Carried {
   int from = 0, to = 0;
   double megabytes = 0, busy = 0; ///< busy: the part of the second
   bool queued = false;
 };
 
-/// A job whose ranks are in the same call, or in none, and use these links, of 100 MB/s.
-Job jobWithLinks(int size, const std::vector<Carried>& links, bool in_call = true) {
-  std::vector<Rank> ranks;
-  for (int number = 0; number < size; ++number) {
-    Rank rank{number, in_call ? calls("started") : std::vector<json>{}};
+/// A job of these ranks that use these links, of 100 MB/s.
+Job jobWithLinks(std::vector<Rank> ranks, const std::vector<Carried>& links) {
+  for (Rank& rank : ranks)
     for (const Carried& link : links)
-      for (const bool sends : {true, false}) // both ends list it
-        if ((sends ? link.from : link.to) == number)
-          rank.links.push_back({{"from", std::to_string(number)},
+      for (const bool sends : {true, false})
+        if ((sends ? link.from : link.to) == rank.rank)
+          rank.links.push_back({{"from", std::to_string(rank.rank)},
                                 {"to", std::to_string(sends ? link.to : link.from)},
-                                {"bytes", sends ? static_cast<int>(link.megabytes * 1e6) : 0},
+                                {"bytes", sends ? static_cast<int>(link.megabytes * 1e6) : 200},
                                 {"busy_ns", sends ? static_cast<int>(link.busy * kSecond) : 0},
-                                {"average", 100'000'000},
+                                {"average", sends ? 100'000'000 : 20'000},
                                 {"queued", sends && link.queued}});
-    ranks.push_back(std::move(rank));
-  }
-  return {size, ranks};
+  return {static_cast<int>(ranks.size()), ranks};
+}
+/// All ranks have made these calls.
+Job jobWithLinks(int size, const std::vector<Carried>& links,
+                 const std::vector<json>& made = calls("started")) {
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < size; ++rank) ranks.push_back({rank, made});
+  return jobWithLinks(std::move(ranks), links);
 }
 
 TEST_CASE("report: the rank whose links are all slow is blamed, not its neighbours in the ring") {
@@ -234,6 +238,48 @@ TEST_CASE("report: one slow link is blamed with both of its ranks") {
   REQUIRE(culprits.size() == 1);
   CHECK(culprits[0]["rank"] == 1);
   CHECK(culprits[0]["peer"] == 2);
+}
+
+TEST_CASE("report: if no rank is in a call, a slow link is blamed with the last call") {
+  const Job job = jobWithLinks(
+      3, {{0, 1, 5, 0.05}, {1, 0, 5, 0.05}, {2, 0, 0.3, 0.6, true}, {0, 2, 0.3, 0.6, true}},
+      calls("completed"));
+  INFO(job.findings());
+  CHECK(job.culprits() == std::vector<int>{2});
+  CHECK(job.findings().find("; the last call was AllReduce #2 (sum of 10 float)") !=
+        std::string::npos);
+}
+
+TEST_CASE(
+    "report: a rank that never entered is blamed also if a link is slow, and not one that the "
+    "link holds up") {
+  const std::vector<json> waits = calls("started");
+  const auto job = [&](const std::vector<json>& late) {
+    return jobWithLinks(
+        {{0, waits, 2}, {1, waits, 2}, {2, waits, 2}, {3, late}},
+        {{0, 1, 0.5, 0.01}, {1, 2, 0.5, 0.98, true}, {2, 3, 0.5, 0.01}, {3, 0, 0.5, 0.01}});
+  };
+  const Job absent = job({collective(1, "completed")});
+  INFO(absent.findings());
+  CHECK(absent.culprits() == std::vector<int>{3});
+  CHECK(absent.findings().find("rank 3 never entered AllReduce #2") != std::string::npos);
+  const Job held_up = job({collective(1, "started")});
+  INFO(held_up.findings());
+  CHECK(held_up.culprits() == std::vector<int>{1});
+  CHECK(held_up.findings().find("the link from rank 1 to rank 2 is slow") != std::string::npos);
+}
+
+TEST_CASE("report: links that could not be measured are a warning for ranks that use TCP") {
+  Job job(2, {{0, calls("started")}, {1, calls("started")}});
+  auto lines = job.linesOf({1, calls("started")});
+  lines[0].erase("links");
+  lines[0]["links_error"] = "a reason";
+  job.write(lines, 1);
+  CHECK(job.report()["warnings"].empty()); // it uses shared memory
+  lines[1]["transports"] = "shm, tcp";
+  job.write(lines, 1);
+  CHECK(job.report()["warnings"] == json::array({"links are not measured: a reason"}));
+  CHECK(job.text().find("\nwarning: links are not measured: a reason\n") != std::string::npos);
 }
 
 TEST_CASE("report: of three ranks the one whose links are slow is blamed") {
@@ -262,7 +308,7 @@ TEST_CASE("report: no link is blamed that is slow for another reason, or holds u
   // All links are as slow.
   none(jobWithLinks(3, {{0, 1, 0.5, 0.9, true}, {1, 2, 0.5, 0.9, true}, {2, 0, 0.5, 0.9, true}}));
   // The ranks are in no call: something else uses the link.
-  none(jobWithLinks(3, {fast, back, {0, 1, 0.5, 0.98, true}}, false));
+  none(jobWithLinks(3, {fast, back, {0, 1, 0.5, 0.98, true}}, {}));
 }
 
 TEST_CASE("report: a process that ended is dead if it left the communicator open and others live") {

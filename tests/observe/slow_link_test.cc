@@ -1,4 +1,7 @@
 // A slow link, as `rondo watch` and `rondo report` see it.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -7,6 +10,7 @@
 #include "support/test.h"
 #include "tests/observe/hosts.h"
 #include "tests/tools/shell.h"
+#include "tools/dump_links.h"
 
 namespace rondo::tools {
 namespace {
@@ -21,25 +25,26 @@ std::set<std::string> blamed(const json& page) {
   return all;
 }
 
-// Proves: watch and report find the rank whose host has a slow network, and the call, and blame
-// none before.
-TEST_CASE("watch, report: the rank with the slow link is named, with its call", "[command]") {
-  if (!hasHosts()) return;
+/// Runs with these settings, until a link is slow.
+void checkSlowLink(const std::string& environment) {
+  INFO(environment);
   const TemporaryFolder folder;
   const Outcome outcome = shell(
-      "cd " + folder.file("") + "\n" + kHosts + "--ranks 4 --change 0.2:4@$PWD/slow -- " +
-      RONDO_TEST_PROGRAMS + "/program_endless_allreduce 65536 >out 2>err &\nJOB=$!\n" +
+      "cd " + folder.file("") + "\nenv " + environment + " " + kHosts +
+      "--ranks 4 --change 0.2:4@$PWD/slow -- " + RONDO_TEST_PROGRAMS +
+      "/program_endless_allreduce 65536 >out 2>err &\nJOB=$!\n" +
       "for TRY in $(seq 600); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
       "PIDS=$(sed -n 's/^ready . //p' out)\n"
       "$RONDO watch --interval 0.4 --json $PIDS >watched &\nWATCH=$!\n"
       "for TRY in $(seq 600); do [ $(wc -l <watched) -ge 6 ] && break; sleep 0.1; done\n"
       "wc -l <watched\ntouch slow\n"
       "for TRY in $(seq 600); do grep -q 'culprits\":\\[{' watched && break; sleep 0.1; done\n"
-      "wc -l <watched\n$RONDO dump $PIDS -o dumps >&2\n$RONDO report --json dumps\n"
+      "wc -l <watched\n$RONDO dump $PIDS -o dumps >&2\n$RONDO report --json dumps >report\n"
+      "$RONDO watch --once --json $PIDS; echo status $?\n"
       "kill $JOB $WATCH; wait\n");
   INFO(outcome.out << outcome.err << readFile(folder.file("err")));
   const auto out = linesOf(outcome.out);
-  REQUIRE(out.size() > 2);
+  REQUIRE(out.size() > 3);
   const auto healthy = std::stoul(out[0]), all = std::stoul(out[1]);
   const auto watched = linesOf(readFile(folder.file("watched")));
   REQUIRE(watched.size() >= all);
@@ -54,7 +59,31 @@ TEST_CASE("watch, report: the rank with the slow link is named, with its call", 
   CHECK(text.starts_with("the network of rank 2 is slow, for example from rank "));
   CHECK(text.find("; the ranks are in AllReduce #") != std::string::npos);
   CHECK(text.find(" (max of 65536 float)") != std::string::npos);
-  CHECK(blamed(json::parse(outcome.out.substr(outcome.out.find('{')))) == expected);
+  CHECK(blamed(json::parse(readFile(folder.file("report")))) == expected);
+  CHECK(blamed(json::parse(out[2])) == expected); // of watch --once
+  CHECK(out[3] == "status 1");
+}
+
+// Proves: watch and report find the rank whose host has a slow network, and the call, and blame
+// none before; in a ring, too, whose links carry data in one direction only.
+TEST_CASE("watch, report: the rank with the slow link is named, with its call", "[command]") {
+  if (!hasHosts()) return;
+  checkSlowLink("");
+  checkSlowLink("RONDO_ALGO=ring");
+}
+
+TEST_CASE("dump: links that the kernel did not list are an error, and not links without data") {
+  const std::string self = std::to_string(::getpid());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  LinkCounters links;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  links.read({self});
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(links.text(self) == "\"links_error\":\"no netlink socket: Too many open files\",");
+  links.read({self});
+  CHECK(links.text(self).find("\"links\":[") != std::string::npos);
 }
 
 } // namespace

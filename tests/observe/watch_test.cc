@@ -188,6 +188,21 @@ TEST_CASE("watch: one look shows the waiting ranks in 100 columns, and the exit 
   CHECK(ranks[2]["waits_for"].empty());
 }
 
+TEST_CASE("watch: --once looks as often as a straggler needs to be named", "[command]") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell(start(folder.file("job"), "straggler", "RONDO_HEARTBEAT=60") + kUntilBlamed +
+            "$RONDO watch --once --interval 0.2 --json --job $NUMBER; echo status $?\n" + kEnd);
+  INFO(outcome.out << outcome.err);
+  const auto out = linesOf(outcome.out);
+  REQUIRE(out.size() == 2);
+  const json culprits = json::parse(out[0])["culprits"];
+  REQUIRE(culprits.size() == 1);
+  CHECK(culprits[0]["rank"] == 2);
+  CHECK(culprits[0]["kind"] == "straggler");
+  CHECK(out[1] == "status 1");
+}
+
 TEST_CASE("watch: dumps that a command prints are ranks of other hosts", "[command]") {
   const TemporaryFolder folder;
   const Outcome outcome = shell(
