@@ -151,7 +151,7 @@ class Network {
     const auto slowest = std::min_element(links.begin(), links.end(), [](auto& a, auto& b) {
       return speedOf(a.second) < speedOf(b.second);
     });
-    const auto& [from, to] = slowest->first;
+    const std::string &from = slowest->first.first, &to = slowest->first.second;
     const auto other = slow.find(from == host ? to : from);
     const bool one = std::all_of(links.begin(), links.end(), [&](const auto& link) {
       return touches(link.first, from) && touches(link.first, to);
