@@ -98,7 +98,11 @@ bool Link::flush() {
     const auto& frame = out_.front();
     const ssize_t count = sendSome(std::span(frame).subspan(out_at_));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    if (count < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
+      readBuffered(); // epoll does not report a failure of TLS
+      return false;
+    }
     out_at_ += static_cast<std::size_t>(count);
     if (out_at_ < frame.size()) continue;
     out_bytes_ -= frame.size();
@@ -145,7 +149,7 @@ void Link::readSome() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count == 0) return end("its connection was closed");
-    if (count < 0 && errno == EBADMSG && socket_.tls())
+    if (count < 0 && (errno == EBADMSG || errno == EPROTO) && socket_.tls())
       return end("its control connection failed in TLS: " + socket_.tls()->trouble());
     if (count < 0) return end(std::string("its connection broke: ") + std::strerror(errno));
     in_.insert(in_.end(), chunk.begin(), chunk.begin() + count);

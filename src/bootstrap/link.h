@@ -52,7 +52,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void sendBytes(frames::Type type, std::span<const std::byte> body);
   void ready(std::uint32_t events);
   void readSome();
-  /// If libssl holds received bytes, which epoll does not report, posts a call of readSome().
+  /// If TLS holds received bytes or has failed, which epoll does not report, posts a call of
+  /// readSome().
   void readBuffered();
   void parse();
   bool flush();

@@ -152,6 +152,8 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
         const ssize_t got = receive(message.subspan(have));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (got < 0 && (errno == EBADMSG || errno == EPROTO) && socket.tls())
+          return end(ErrorCode::transport, "the TLS connection failed: " + socket.tls()->trouble());
         if (got <= 0) return peerGone();
         have += static_cast<std::size_t>(got);
       }

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "net/tls.h"
 #include "rondo/error.h"
 #include "support/forked_child.h"
+#include "tls/ends.h"
 
 using namespace rondo;
 using namespace rondo::net;
@@ -21,15 +21,6 @@ using namespace rondo::net::test;
 using rondo::test::Child;
 
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-Bytes randomBytes(std::size_t size) {
-  static std::mt19937 random(5);
-  Bytes bytes(size);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-  return bytes;
-}
 
 SocketAddress loopback() { return SocketAddress::parse("127.0.0.1:0", ""); }
 
@@ -52,18 +43,6 @@ std::string errorOf(const Dial::Settings& settings, ErrorCode code) {
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-/// Divides the bytes into pieces of these sizes, over and over.
-std::vector<iovec> cut(Bytes& bytes, const std::vector<std::size_t>& sizes, std::size_t from,
-                       std::size_t most_pieces) {
-  std::vector<iovec> list;
-  for (std::size_t i = 0; from < bytes.size() && list.size() < most_pieces; ++i) {
-    const std::size_t size = std::min(sizes[i % sizes.size()], bytes.size() - from);
-    list.push_back({bytes.data() + from, size});
-    from += size;
-  }
-  return list;
 }
 
 /// Sends and receives on one thread, so that each side meets a socket that is full or empty.
@@ -90,37 +69,6 @@ void carry(Tls& out, Tls& in, Bytes sent, const std::vector<std::size_t>& send_s
   CHECK(out_at == sent.size());
   CHECK(got == sent);
   if (sent.size() > 4'000'000) CHECK(full > 0);
-}
-
-/// Two ends of TLS over sockets with small buffers. `key` is that of the side that accepts.
-struct Ends {
-  Ends(const Key& dialer_key, const Key& key, std::uint64_t records_per_key) {
-    int fds[2];
-    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-    const int small = 20'000;
-    for (const int fd : fds) ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    dialer = Socket(UniqueFd(fds[0]), makeTls(fds[0], true, dialer_key, records_per_key));
-    accepter = Socket(UniqueFd(fds[1]), makeTls(fds[1], false, key, records_per_key));
-  }
-  /// The results of both sides' handshakes, each of which ends.
-  std::pair<Tls::Progress, Tls::Progress> shake() {
-    const auto over = [](Tls::Progress step) {
-      return step == Tls::Progress::done || step == Tls::Progress::failed;
-    };
-    Tls::Progress a = Tls::Progress::wants_to_read, b = a;
-    for (int i = 0; i < 10 && !(over(a) && over(b)); ++i) {
-      if (!over(a)) a = dialer.tls()->handshake();
-      if (!over(b)) b = accepter.tls()->handshake();
-    }
-    return {a, b};
-  }
-  Socket dialer, accepter;
-};
-
-Key keyOf(int seed) {
-  Key key{};
-  key.fill(static_cast<std::byte>(seed));
-  return key;
 }
 
 } // namespace
@@ -212,12 +160,29 @@ TEST_CASE("tls: a changed byte ends the connection; each later receive() fails")
       for (int i = 0; i < 3; ++i) {
         errno = 0;
         CHECK(ends.accepter.tls()->receive(cut(got, {room}, 0, 1)) == -1);
-        // A longer length makes the record incomplete.
-        if (at != 3) CHECK(errno == EBADMSG);
+        CHECK(errno == EBADMSG);
       }
       // Bytes that are not authentic are not left in the caller's memory.
       for (const std::byte one : got) CHECK((one == std::byte{7} || one == std::byte{0}));
     }
+}
+
+TEST_CASE("tls: a record with a longer length in its header waits for bytes, and then fails") {
+  for (const bool more : {true, false}) {
+    Ends ends(keyOf(1), keyOf(1), tls::kRecordsPerKey);
+    REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
+    Bytes wire = record(ends, randomBytes(1000));
+    wire[3] ^= std::byte{4}; // 1024 bytes more
+    put(ends, wire);
+    Bytes got(1000, std::byte{7});
+    CHECK(ends.accepter.tls()->receive(cut(got, {1000}, 0, 1)) == -1);
+    CHECK(errno == EAGAIN);
+    if (more) put(ends, randomBytes(1024));
+    else ends.dialer.reset();
+    CHECK(ends.accepter.tls()->receive(cut(got, {1000}, 0, 1)) == (more ? -1 : 0));
+    if (more) CHECK(errno == EBADMSG);
+    for (const std::byte one : got) CHECK(one == std::byte{7});
+  }
 }
 
 TEST_CASE("tls: a record that is repeated, left out or moved is an error") {
@@ -440,10 +405,11 @@ TEST_CASE("tls: a peer that stops, ends or sends garbage in the middle of the ha
 
 namespace {
 
-/// Accepts a connection that asks for TLS, proves the secret, and then does `then` with it.
+/// Accepts a connection that asks for TLS, proves the secret, and then does `then` with it and its
+/// key for TLS.
 class FalseHost {
  public:
-  FalseHost(const Secret& secret, std::function<void(RawPeer&)> then) {
+  FalseHost(const Secret& secret, std::function<void(RawPeer&, const Key&)> then) {
     UniqueFd own = RawPeer::unconnected(loopback());
     const NativeAddress any = toNative(loopback());
     REQUIRE(::bind(own.get(), any.get(), any.length) == 0);
@@ -464,7 +430,7 @@ class FalseHost {
         peer.send(handshake::encodeReply(reply));
         peer.receive(handshake::kProofBytes);
         ++tries;
-        then(peer);
+        then(peer, handshake::tlsKey(handshake::keyOf(secret), hello, reply.nonce));
       }
     });
   }
@@ -493,26 +459,46 @@ TEST_CASE("tls: a listener that is silent, ends or sends garbage in the middle o
   const NoLeak check;
   const Secret secret = Secret::random();
   {
-    FalseHost host(secret, [&](RawPeer& peer) { peer.receive(10'000); });
+    FalseHost host(secret, [&](RawPeer& peer, const Key&) { peer.receive(10'000); });
     const auto before = Clock::now();
     errorOf(dialOf(host, secret, 300ms), ErrorCode::timeout);
     CHECK(Clock::now() - before < 10s);
     host.stop = true;
   }
   {
-    FalseHost host(secret, [](RawPeer&) {});
+    FalseHost host(secret, [](RawPeer&, const Key&) {});
     const std::string error = errorOf(dialOf(host, secret, 500ms), ErrorCode::timeout);
     CHECK(has(error, "closed the connection during the handshake"));
     CHECK(host.tries > 1); // it may have been dropped for others, and dials again
   }
   {
-    FalseHost host(secret, [](RawPeer& peer) {
+    FalseHost host(secret, [](RawPeer& peer, const Key&) {
       peer.send(Bytes(100, std::byte{'x'}));
       peer.receive(10'000);
     });
     CHECK(
         has(errorOf(dialOf(host, secret, 20s), ErrorCode::transport), "the TLS handshake failed"));
   }
+}
+
+TEST_CASE("tls: a welcome that is not authentic is an error, and not a reason to dial again") {
+  const Secret secret = Secret::random();
+  FalseHost host(secret, [](RawPeer& peer, const Key& key) {
+    const auto tls = makeTls(peer.fd.get(), false, key);
+    const Deadline deadline(20s);
+    while (tls->handshake() == Tls::Progress::wants_to_read && !deadline.passed()) {
+      pollfd waiting{peer.fd.get(), POLLIN, 0};
+      ::poll(&waiting, 1, 100);
+    }
+    Bytes record(5 + 18, std::byte{0}); // as long as the welcome's
+    record[0] = std::byte{23};
+    record[4] = std::byte{18};
+    peer.send(record);
+    peer.receive(10'000);
+  });
+  const std::string error = errorOf(dialOf(host, secret, 20s), ErrorCode::transport);
+  CHECK(has(error, "the TLS connection failed"));
+  CHECK(host.tries == 1);
 }
 
 TEST_CASE("tls: a forked child drops its copy, and the connection goes on") {

@@ -1,5 +1,7 @@
 // Proves: the bytes on the wire are TLS 1.3, because a peer that only uses libssl understands them
-// and sends the same, in both roles and across new keys from both sides.
+// and sends the same, in both roles and across new keys from both sides; and what this module never
+// sends is refused, also if the peer has encrypted it.
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -10,11 +12,13 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
 #include "net/tls.h"
+#include "net/tls/records.h"
 #include "support/test.h"
 
 using namespace rondo::net;
@@ -65,7 +69,9 @@ struct Pair {
     ::SSL_CTX_set_num_tickets(context.get(), 0);
     ::SSL_CTX_set_psk_client_callback(context.get(), ofClient);
     ::SSL_CTX_set_psk_server_callback(context.get(), ofServer);
+    ::SSL_CTX_set_keylog_callback(context.get(), keep);
     peer.reset(::SSL_new(context.get()));
+    SSL_set_app_data(peer.get(), this);
     ::SSL_set_fd(peer.get(), fds[1]);
     if (module_dials) ::SSL_set_accept_state(peer.get());
     else ::SSL_set_connect_state(peer.get());
@@ -133,12 +139,35 @@ struct Pair {
     return text == nullptr ? "" : text;
   }
 
+  /// Sends a record of the peer without libssl.
+  void forge(tls::Type type, Bytes content) {
+    Bytes wire(content.size() + tls::kAddedBytes);
+    const iovec piece{content.data(), content.size()};
+    tls::Place from(std::span(&piece, 1));
+    REQUIRE(forged.seal(type, from, content.size(), wire.data()));
+    const auto size = static_cast<ssize_t>(wire.size());
+    REQUIRE(::send(peer_fd.get(), wire.data(), wire.size(), 0) == size);
+  }
+  /// Gives `forged` the secret with which the peer encrypts.
+  static void keep(const SSL* ssl, const char* line) {
+    const std::string_view text = line;
+    const bool serves = ::SSL_is_server(ssl) != 0;
+    if (!text.starts_with(serves ? "SERVER_TRAFFIC_SECRET_0 " : "CLIENT_TRAFFIC_SECRET_0 ")) return;
+    tls::TrafficSecret secret;
+    std::size_t size = 0;
+    const char* const digits = line + text.rfind(' ') + 1;
+    REQUIRE(::OPENSSL_hexstr2buf_ex(secret.data(), secret.size(), &size, digits, '\0') == 1);
+    auto& self = *static_cast<Pair*>(SSL_get_app_data(ssl));
+    REQUIRE(self.forged.start(tls::Records::Way::seal, secret));
+  }
+
   struct Free {
     void operator()(SSL* ssl) const { ::SSL_free(ssl); }
     void operator()(SSL_CTX* made) const { ::SSL_CTX_free(made); }
   };
   UniqueFd own_fd, peer_fd;
   std::unique_ptr<Tls> own;
+  tls::Records forged;
   std::unique_ptr<SSL_CTX, Free> context;
   std::unique_ptr<SSL, Free> peer;
 };
@@ -164,6 +193,7 @@ TEST_CASE("tls: libssl's close_notify is the end of the connection") {
   ::SSL_shutdown(pair.peer.get());
   Bytes got(20);
   CHECK(pair.receive(got, 0) == 10);
+  CHECK(pair.own->buffered()); // the end
   CHECK(pair.receive(got, 0) == 0);
   CHECK(pair.receive(got, 0) == 0);
   CHECK(pair.send(bytes, 0) == -1);
@@ -189,12 +219,14 @@ TEST_CASE("tls: records that Rondo does not send are refused, and libssl receive
     std::size_t block;
     std::ptrdiff_t changed; ///< a byte on the wire
     std::string alert;
+    unsigned char bits = 0x80; ///< of it
   };
   const std::vector<Case> cases = {{"padding", write, 64, -1, "unexpected message"},
                                    {"a request of a new key", ask, 1, -1, "unexpected message"},
                                    {"a ticket", ticket, 1, -1, "unexpected message"},
                                    {"another record", write, 1, 0, "unexpected message"},
                                    {"too long a record", write, 1, 3, "record overflow"},
+                                   {"too short a record", write, 1, 4, "bad record mac", 0x10},
                                    {"a changed byte", write, 1, 5, "bad record mac"},
                                    {"another version", write, 1, 2, "bad record mac"}};
   for (const Case& one : cases) {
@@ -205,11 +237,39 @@ TEST_CASE("tls: records that Rondo does not send are refused, and libssl receive
     Bytes wire(1000);
     const ssize_t size = ::recv(pair.own_fd.get(), wire.data(), wire.size(), 0);
     REQUIRE(size > 0);
-    if (one.changed >= 0) wire[static_cast<std::size_t>(one.changed)] ^= 0x80;
+    if (one.changed >= 0) wire[static_cast<std::size_t>(one.changed)] ^= one.bits;
     REQUIRE(::send(pair.peer_fd.get(), wire.data(), static_cast<std::size_t>(size), 0) == size);
     Bytes got(100);
     CHECK(pair.receive(got, 0) == -1);
     CHECK(errno == EBADMSG);
     CHECK(pair.reason().find(one.alert) != std::string::npos);
+  }
+}
+
+TEST_CASE("tls: an empty record is refused, and so is a new key without data before it") {
+  struct Case {
+    std::string records; ///< d: a byte of data, e: none, k: a new key
+    ssize_t bytes;       ///< that arrive
+    bool refused;
+  };
+  for (const Case& one :
+       {Case{"dkdkd", 3, false}, Case{"ddk", 2, false}, Case{"e", 0, true}, Case{"ded", 1, true},
+        Case{"k", 0, true}, Case{"dkk", 1, true}, Case{"dkdkkd", 2, true}, Case{"dke", 1, true}}) {
+    INFO(one.records);
+    Pair pair(true);
+    for (const char record : one.records) {
+      if (record == 'k') {
+        pair.forge(tls::Type::handshake, {SSL3_MT_KEY_UPDATE, 0, 0, 1, 0});
+        REQUIRE(pair.forged.nextKey());
+      } else {
+        pair.forge(tls::Type::data, Bytes(record == 'd' ? 1 : 0));
+      }
+    }
+    Bytes got(100);
+    CHECK(pair.receive(got, 0) == (one.bytes > 0 ? one.bytes : -1));
+    errno = 0;
+    CHECK(pair.receive(got, 0) == -1);
+    CHECK(errno == (one.refused ? EBADMSG : EAGAIN));
+    if (one.refused) CHECK(pair.reason().find("unexpected message") != std::string::npos);
   }
 }

@@ -38,8 +38,8 @@ namespace {
                           const SocketSettings& settings) {
   const std::string peer = "rank " + std::to_string(settings.peer);
   if (error == EPROTO)
-    throw Error(ErrorCode::system,
-                settings.channel + ": TLS cannot encrypt for " + peer + " (" + tls.trouble() + ")");
+    throw Error(ErrorCode::system, settings.channel + ": libcrypto failed for TLS with " + peer +
+                                       " (" + tls.trouble() + ")");
   if (error != EBADMSG) fail(error, what, settings);
   throw Error(ErrorCode::transport,
               settings.channel + ": TLS with " + peer + " failed (" + tls.trouble() +

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -56,7 +57,7 @@ class OpenSsl final : public Tls {
   Progress handshake() override;
   ssize_t send(std::span<const iovec> list) override;
   ssize_t receive(std::span<const iovec> list) override;
-  bool buffered() const override { return opened_ > 0 || next() != Next::partial; }
+  bool buffered() const override { return broken_ || opened_ > 0 || next() != Next::partial; }
   bool ended() const override { return ended_ || socket_error_ != 0; }
   std::string trouble() const override { return trouble_; }
 
@@ -78,7 +79,7 @@ class OpenSsl final : public Tls {
   bool flush();
   bool encrypt(Place from);
   bool encryptMessage(Type type, std::span<const unsigned char> message);
-  enum class Next { partial, whole, not_encrypted, wrong_length };
+  enum class Next { partial, whole, not_encrypted, too_short, too_long };
   Next next() const;
   std::optional<int> decrypt(Place& to);
   std::optional<int> obey(Type type, std::size_t size, Place content);
@@ -103,8 +104,9 @@ class OpenSsl final : public Tls {
 
   bool ended_ = false;   ///< the peer has sent its last byte
   int socket_error_ = 0; ///< of the last recv()
-  bool broken_ = false;  ///< the connection has ended or failed; later calls return broken_error_
-  int broken_error_ = 0; ///< 0: the connection's end
+  /// The handshake is not done, or the connection has ended or failed: calls return broken_error_.
+  bool broken_ = true;
+  int broken_error_ = EPROTO; ///< 0: the connection's end
   std::string trouble_;
 };
 
@@ -282,6 +284,8 @@ OpenSsl::Progress OpenSsl::handshake() {
   }
   ::OPENSSL_cleanse(key_.data(), key_.size());
   ssl_.reset(); // sends nothing
+  broken_ = false;
+  broken_error_ = 0;
   return Progress::done;
 }
 
@@ -346,6 +350,7 @@ ssize_t OpenSsl::failed(int error) {
 ssize_t OpenSsl::send(std::span<const iovec> list) {
   if (broken_) return failed(broken_error_ == 0 ? EPIPE : broken_error_);
   const std::size_t all = Place(list).left();
+  assert(encrypted_ <= all && "the bytes that were not counted are offered again");
   for (std::size_t done = 0;;) {
     if (!flush()) return done > 0 ? static_cast<ssize_t>(done) : -1;
     done += std::exchange(encrypted_, 0);
@@ -360,7 +365,8 @@ OpenSsl::Next OpenSsl::next() const {
   const unsigned char* const record = in_.get() + in_at_;
   if (!Records::encrypted(record)) return Next::not_encrypted;
   const std::size_t length = Records::length(record);
-  if (length < kTrailerBytes || length > kRecordBytes + kTrailerBytes) return Next::wrong_length;
+  if (length < kTrailerBytes) return Next::too_short;
+  if (length > kRecordBytes + kTrailerBytes) return Next::too_long;
   return have < kHeaderBytes + length ? Next::partial : Next::whole;
 }
 
@@ -380,7 +386,8 @@ void OpenSsl::takeOpened(Place& to) {
 std::optional<int> OpenSsl::decrypt(Place& to) {
   switch (next()) {
     case Next::not_encrypted: return refuse(SSL_AD_UNEXPECTED_MESSAGE);
-    case Next::wrong_length: return refuse(SSL_AD_RECORD_OVERFLOW);
+    case Next::too_short: return refuse(SSL_AD_BAD_RECORD_MAC); // it has no room for a tag
+    case Next::too_long: return refuse(SSL_AD_RECORD_OVERFLOW);
     default: break;
   }
   unsigned char* const record = in_.get() + in_at_;
@@ -389,7 +396,12 @@ std::optional<int> OpenSsl::decrypt(Place& to) {
   const bool direct = size <= to.left();
   const Place content = direct ? to : Place(std::span(&own, 1));
   Type type{};
-  if (!opening_.open(record, content, type)) return refuse(SSL_AD_BAD_RECORD_MAC);
+  if (!opening_.open(record, content, type)) {
+    if (!opening_.started()) return EPROTO;
+    return refuse(SSL_AD_BAD_RECORD_MAC);
+  }
+  // Rondo sends none. A peer could keep receive() busy with them.
+  if (type == Type::data && size == 0) return refuse(SSL_AD_UNEXPECTED_MESSAGE);
   if (type == Type::data && !direct) {
     in_at_ += kHeaderBytes;
     opened_ = size;
@@ -408,9 +420,10 @@ std::optional<int> OpenSsl::obey(Type type, std::size_t size, Place content) {
   if (size > message.size()) return refuse(SSL_AD_UNEXPECTED_MESSAGE);
   for (std::size_t i = 0; i < size; ++i) message[i] = content.next(1).front();
   if (type == Type::handshake && size == kKeyUpdate.size() && message == kKeyUpdate) {
+    // Under each key the peer sends data first; else it could keep receive() busy with new keys.
+    if (opening_.number() == 1) return refuse(SSL_AD_UNEXPECTED_MESSAGE);
     if (opening_.nextKey()) return {};
-    trouble_ = lastError();
-    return EBADMSG;
+    return EPROTO;
   }
   if (type != Type::alert || size != 2) return refuse(SSL_AD_UNEXPECTED_MESSAGE);
   if (message[1] == SSL_AD_CLOSE_NOTIFY) return 0;

@@ -34,17 +34,18 @@ class Tls {
   virtual Progress handshake() = 0;
 
   /// As sendmsg(): returns the bytes that the kernel has taken, or -1 with errno. After EAGAIN or a
-  /// short count, the next call must begin with the first byte that was not counted, because it may
-  /// be encrypted already. EPROTO: libcrypto failed, see trouble(). After receive() has failed,
-  /// fails with the same errno; after it has returned 0, with EPIPE.
+  /// short count, the next call must offer all bytes that were not counted, because they may be
+  /// encrypted already; others may follow them. EPROTO: the handshake is not done, or libcrypto
+  /// failed, see trouble(). After receive() has failed, fails with the same errno; after it has
+  /// returned 0, with EPIPE.
   virtual ssize_t send(std::span<const iovec> list) = 0;
   /// As recvmsg(): returns the bytes received, 0 at the end of the connection, or -1 with errno.
   /// After a short count nothing more has arrived, or the next call returns 0 or the error.
   /// Memory after the bytes that are counted is undefined, but never has bytes that are not
   /// authentic. EBADMSG: the next record is not what the peer encrypted, or an alert; see
-  /// trouble().
+  /// trouble(). EPROTO: as send().
   virtual ssize_t receive(std::span<const iovec> list) = 0;
-  /// Whether receive() may return bytes although the socket has none.
+  /// Whether receive() may return bytes, the end or an error although the socket has no bytes.
   virtual bool buffered() const = 0;
 
   /// Whether receiving met the socket's end or an error of the socket.

@@ -40,14 +40,15 @@ bool expand(const TrafficSecret& secret, std::string label, std::span<unsigned c
 Records::~Records() { ::OPENSSL_cleanse(secret_.data(), secret_.size()); }
 
 bool Records::start(Way way, const TrafficSecret& secret) {
+  started_ = false;
   way_ = way;
   secret_ = secret;
   context_.reset(::EVP_CIPHER_CTX_new());
-  started_ = context_ && setKey();
-  return started_;
+  return context_ && setKey();
 }
 
 bool Records::nextKey() {
+  if (!std::exchange(started_, false)) return false;
   TrafficSecret next;
   const bool made = expand(secret_, "traffic upd", next);
   secret_ = next;
@@ -56,13 +57,13 @@ bool Records::nextKey() {
 }
 
 bool Records::setKey() {
-  number_ = 0;
   std::array<unsigned char, 16> key;
-  const bool set = expand(secret_, "key", key) && expand(secret_, "iv", constant_) &&
-                   ::EVP_CipherInit_ex(context_.get(), ::EVP_aes_128_gcm(), nullptr, key.data(),
-                                       constant_.data(), way_ == Way::seal ? 1 : 0) == 1;
+  started_ = expand(secret_, "key", key) && expand(secret_, "iv", constant_) &&
+             ::EVP_CipherInit_ex(context_.get(), ::EVP_aes_128_gcm(), nullptr, key.data(),
+                                 constant_.data(), way_ == Way::seal ? 1 : 0) == 1;
   ::OPENSSL_cleanse(key.data(), key.size());
-  return set;
+  if (started_) number_ = 0;
+  return started_;
 }
 
 bool Records::begin(const unsigned char* header) {
@@ -74,6 +75,7 @@ bool Records::begin(const unsigned char* header) {
 }
 
 bool Records::seal(Type type, Place& from, std::size_t size, unsigned char* record) {
+  if (!std::exchange(started_, false)) return false; // until the record is complete
   const std::size_t length = size + kTrailerBytes;
   const std::array<unsigned char, kHeaderBytes> header = {
       23, 3, 3, static_cast<unsigned char>(length >> 8), static_cast<unsigned char>(length)};
@@ -91,12 +93,14 @@ bool Records::seal(Type type, Place& from, std::size_t size, unsigned char* reco
   }
   ++number_;
   const auto last = static_cast<unsigned char>(type);
-  return ::EVP_CipherUpdate(context_.get(), to, &count, &last, 1) == 1 &&
-         ::EVP_CipherFinal_ex(context_.get(), to + 1, &count) == 1 &&
-         ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_GET_TAG, kTagBytes, to + 1) == 1;
+  started_ = ::EVP_CipherUpdate(context_.get(), to, &count, &last, 1) == 1 &&
+             ::EVP_CipherFinal_ex(context_.get(), to + 1, &count) == 1 &&
+             ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_GET_TAG, kTagBytes, to + 1) == 1;
+  return started_;
 }
 
 bool Records::open(const unsigned char* record, Place to, Type& type) {
+  if (!std::exchange(started_, false)) return false; // until the tag can be compared
   const std::size_t size = length(record) - kTrailerBytes;
   const Place start = to;
   const unsigned char* from = record + kHeaderBytes;
@@ -115,8 +119,9 @@ bool Records::open(const unsigned char* record, Place to, Type& type) {
   std::copy_n(from + 1, kTagBytes, tag.begin());
   std::array<unsigned char, 16> rest; // GCM writes none
   good = good && ::EVP_CipherUpdate(context_.get(), &last, &count, from, 1) == 1 &&
-         ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_SET_TAG, kTagBytes, tag.data()) == 1 &&
-         ::EVP_CipherFinal_ex(context_.get(), rest.data(), &count) == 1;
+         ::EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_SET_TAG, kTagBytes, tag.data()) == 1;
+  started_ = good;
+  good = good && ::EVP_CipherFinal_ex(context_.get(), rest.data(), &count) == 1;
   type = static_cast<Type>(last);
   ++number_;
   if (good) return true;

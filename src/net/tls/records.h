@@ -76,14 +76,16 @@ class Place {
   std::size_t offset_ = 0, left_ = 0;
 };
 
-/// One direction of a connection.
+/// One direction of a connection. Its functions return false if libcrypto fails. After that only
+/// start() works, so that no number is used for two records.
 class Records {
  public:
   enum class Way { seal, open };
 
   ~Records();
-  /// False if libcrypto fails, as all functions here. `secret`: only this direction uses it.
+  /// `secret`: only this direction uses it.
   bool start(Way way, const TrafficSecret& secret);
+  /// False before start() and after libcrypto has failed.
   bool started() const { return started_; }
   /// Goes from the direction's secret to the next, and to its key (RFC 8446, 7.2).
   bool nextKey();
@@ -99,7 +101,8 @@ class Records {
     return std::size_t{record[3]} << 8 | record[4];
   }
   /// Decrypts a whole record with a length of at least kTrailerBytes, also within its own memory.
-  /// If it is not the sender's next record, wipes what it has written and returns false.
+  /// If it is not the sender's next record, wipes what it has written and returns false. Then
+  /// started() is still true.
   bool open(const unsigned char* record, Place to, Type& type);
 
  private:
