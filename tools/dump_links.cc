@@ -235,6 +235,7 @@ std::string LinkCounters::text(const std::string& pid) const {
     Connection& link = links[{now.from, now.to}];
     link.acknowledged += now.acknowledged - std::min(now.acknowledged, before.acknowledged);
     link.busy = std::max(link.busy, now.busy - std::min(now.busy, before.busy));
+    link.total += now.acknowledged;
     link.average = std::max(link.average, now.average);
     link.queued = link.queued || now.queued || before.queued;
   }
@@ -244,6 +245,7 @@ std::string LinkCounters::text(const std::string& pid) const {
             "\",\"to\":\"" + hex(ends.second) +
             "\",\"bytes\":" + std::to_string(link.acknowledged) +
             ",\"busy_ns\":" + std::to_string(link.busy * 1000) +
+            ",\"total\":" + std::to_string(link.total) +
             ",\"average\":" + std::to_string(link.average) +
             ",\"queued\":" + (link.queued ? "true" : "false") + "}";
   return text + "],";

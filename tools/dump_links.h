@@ -34,7 +34,8 @@ class LinkCounters {
  private:
   struct Connection {
     std::uint64_t from = 0, to = 0; ///< hashes of the addresses
-    std::uint64_t acknowledged = 0; ///< bytes
+    std::uint64_t acknowledged = 0; ///< bytes; of a link: between the two readings
+    std::uint64_t total = 0;        ///< of a link: bytes since its connections exist
     std::uint64_t busy =
         0; ///< microseconds with unacknowledged data that the receiver has room for
     std::uint64_t average = 0; ///< bytes per second of that time, since it exists

@@ -32,6 +32,9 @@ constexpr double kSlower = 12, kLeastBusy = 0.5;
 /// Links in use for less of the time, or for less data, have no measured speed.
 constexpr double kInUse = 0.02;
 constexpr std::uint64_t kLeastBytes = 16 * 1024;
+/// Links that have carried less than this part of the bytes of the one that has carried the most
+/// serve heartbeats.
+constexpr double kLeastShare = 0.01;
 /// The ranks of the host are in a call, or were within so many nanoseconds.
 constexpr std::int64_t kLately = 1'000'000'000;
 
@@ -58,7 +61,8 @@ class Network {
         if (hosts_.contains(link.to)) add(link);
     }
     for (const auto& [ends, link] : links_)
-      out_[ends.first] += link.busy, in_[ends.second] += link.busy;
+      out_[ends.first] += link.busy, in_[ends.second] += link.busy,
+          most_ = std::max(most_, static_cast<double>(link.total));
   }
 
   std::vector<Finding> slowLinks() {
@@ -83,6 +87,7 @@ class Network {
   void add(const RecordedLink& link) {
     RecordedLink& sum = links_[{link.from, link.to}];
     sum.bytes += link.bytes;
+    sum.total += link.total;
     sum.busy = std::max(sum.busy, link.busy);
     sum.seconds = std::max(sum.seconds, link.seconds);
     sum.average = std::max(sum.average, link.average);
@@ -94,7 +99,7 @@ class Network {
   double usual(const std::string& host) const {
     std::vector<double> speeds;
     for (const auto& [ends, link] : links_) {
-      if (touches(ends, host) || link.bytes < kLeastBytes) continue;
+      if (touches(ends, host) || static_cast<double>(link.total) < most_ * kLeastShare) continue;
       const bool measured = link.queued && link.busy >= kLeastBusy;
       speeds.push_back(measured ? speedOf(link) : link.average);
     }
@@ -177,6 +182,7 @@ class Network {
   std::map<std::string, std::set<int>> hosts_; ///< their ranks
   Links links_;
   std::map<std::string, double> out_, in_; ///< links in use at the same time, on average
+  double most_ = 0;                        ///< bytes that a link has carried
 };
 
 } // namespace

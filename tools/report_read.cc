@@ -105,6 +105,7 @@ std::vector<RecordedLink> linksOf(const json& header) {
     links.push_back({.from = line.at("from").get<std::string>(),
                      .to = line.at("to").get<std::string>(),
                      .bytes = counter(line, "bytes"),
+                     .total = counter(line, "total"),
                      .busy = busy / time,
                      .seconds = busy * 1e-9,
                      .average = static_cast<double>(natural(line, "average")),

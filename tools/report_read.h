@@ -49,6 +49,7 @@ struct RecordedFailure {
 struct RecordedLink {
   std::string from, to;    ///< hashes of the addresses
   std::uint64_t bytes = 0; ///< that the other host acknowledged
+  std::uint64_t total = 0; ///< bytes, since the connections exist
   double busy = 0;         ///< part of the time that the network needed for them, 0 to 1
   double seconds = 0;      ///< that time
   double average = 0;      ///< bytes per second of such time, since the connections exist

@@ -206,6 +206,7 @@ Job jobWithLinks(std::vector<Rank> ranks, const std::vector<Carried>& links) {
                                 {"to", std::to_string(sends ? link.to : link.from)},
                                 {"bytes", sends ? static_cast<int>(link.megabytes * 1e6) : 200},
                                 {"busy_ns", sends ? static_cast<int>(link.busy * kSecond) : 0},
+                                {"total", sends ? 1'000'000'000 : 1'000'000},
                                 {"average", sends ? 100'000'000 : 20'000},
                                 {"queued", sends && link.queued}});
   return {static_cast<int>(ranks.size()), ranks};
