@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "support/grid.h"
 #include "support/paths.h"
 #include "support/test.h"
 #include "tests/observe/hosts.h"
@@ -39,8 +40,13 @@ void checkSlowLink(const std::string& environment) {
       "for TRY in $(seq 600); do [ $(wc -l <watched) -ge 6 ] && break; sleep 0.1; done\n"
       "wc -l <watched\ntouch slow\n"
       "for TRY in $(seq 600); do grep -q 'culprits\":\\[{' watched && break; sleep 0.1; done\n"
-      "wc -l <watched\n$RONDO dump $PIDS -o dumps >&2\n$RONDO report --json dumps >report\n"
-      "$RONDO watch --once --json $PIDS; echo status $?\n"
+      "wc -l <watched\n"
+      // A dump, and watch --once, see a second or less, in which a busy machine may send too
+      // little.
+      "for TRY in $(seq 10); do\n$RONDO dump $PIDS -o dumps$TRY >&2\n"
+      "$RONDO report --json dumps$TRY >report\ngrep -q slow_link report && break\ndone\n"
+      "for TRY in $(seq 10); do\n$RONDO watch --once --json $PIDS >once\nSTATUS=$?\n"
+      "grep -q slow_link once && break\ndone\ncat once\necho status $STATUS\n"
       "kill $JOB $WATCH; wait\n");
   INFO(outcome.out << outcome.err << readFile(folder.file("err")));
   const auto out = linesOf(outcome.out);
@@ -67,7 +73,7 @@ void checkSlowLink(const std::string& environment) {
 // Proves: watch and report find the rank whose host has a slow network, and the call, and blame
 // none before; in a ring, too, whose links carry data in one direction only.
 TEST_CASE("watch, report: the rank with the slow link is named, with its call", "[command]") {
-  if (!hasHosts()) return;
+  if (!hasHosts() || !kWholeGrid) return; // a sanitizer slows the ranks down
   checkSlowLink("");
   checkSlowLink("RONDO_ALGO=ring");
 }
