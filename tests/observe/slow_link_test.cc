@@ -73,7 +73,7 @@ void checkSlowLink(const std::string& environment) {
 // Proves: watch and report find the rank whose host has a slow network, and the call, and blame
 // none before; in a ring, too, whose links carry data in one direction only.
 TEST_CASE("watch, report: the rank with the slow link is named, with its call", "[command]") {
-  if (!hasHosts() || !kWholeGrid) return; // a sanitizer slows the ranks down
+  if (!hasHosts() || !test::kWholeGrid) return; // a sanitizer slows the ranks down
   checkSlowLink("");
   checkSlowLink("RONDO_ALGO=ring");
 }
