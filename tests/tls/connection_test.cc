@@ -1,5 +1,6 @@
 // Proves: TLS connections carry all bytes whatever the sizes, refuse peers without the key, cannot
 // be talked out of TLS, keep the handshake's limits, and leave a forked child nothing to break.
+// Longer than 500 lines, because it is one list of independent cases over the same two ends.
 #include <fcntl.h>
 #include <sys/socket.h>
 

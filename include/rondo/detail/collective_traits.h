@@ -12,7 +12,8 @@
 
 namespace rondo::detail {
 
-/// What a buffer of a collective contains, in blocks of the call's `count` elements.
+/// How many blocks a buffer of a collective has, and on which ranks it exists. A block has the
+/// call's `count` elements.
 struct BufferBlocks {
   enum class Number : std::uint8_t { none, one, one_per_rank };
   enum class Holders : std::uint8_t { all, root, all_but_rank_0 };
