@@ -1,5 +1,9 @@
 // `rondo bench --device cuda` from its configuration to its results, with a fake GPU.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -74,7 +78,19 @@ struct Bench {
       return std::make_unique<HostGpu>(spoil);
     };
   }
-  int run() { return runBench(config); }
+  /// Runs the benchmark without its table, which would hide a failed test's messages.
+  int run() {
+    std::fflush(stdout);
+    const int stdout_copy = ::dup(STDOUT_FILENO);
+    const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    ::dup2(nowhere, STDOUT_FILENO);
+    const int status = runBench(config);
+    std::fflush(stdout);
+    ::dup2(stdout_copy, STDOUT_FILENO);
+    ::close(nowhere);
+    ::close(stdout_copy);
+    return status;
+  }
   nlohmann::json result() const { return nlohmann::json::parse(readFile(config.json)); }
 
   std::mutex mutex;

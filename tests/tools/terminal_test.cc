@@ -145,12 +145,13 @@ TEST_CASE("terminal: a shell with job control may be a rank", "[run]") {
   job.during(std::chrono::milliseconds(500)); // the program has the terminal by then
   job.type(kCtrlC);
   job.expect("inner> ");
-  job.type("sleep 1000.0417 &\n");
+  const std::string background = "sleep 1000." + std::to_string(::getpid()); // this test's only
+  job.type(background + " &\n");
   job.expect("inner> ");
   job.type("echo al''ive; exit 5\n");
   job.expect("alive");
   CHECK(job.status() == 5);
-  CHECK(shell("pgrep -fx 'sleep 1000.0417'").status == 1); // it was in a process group of its own
+  CHECK(shell("pgrep -fx '" + background + "'").status == 1); // it was in a process group of its own
 }
 
 TEST_CASE("terminal: Ctrl-Z stops the whole job, and fg continues it", "[run]") {
