@@ -134,13 +134,13 @@ bool StepRunner::copySmall(Run& run, const BoundStep& step, std::size_t tile) {
   if (!run.plan->loans.empty() && !reclaimOutput(run, step, tile)) return false;
   const std::byte* const from =
       ring ? ring->readBody(step.bytes) : addressOf(run, input.piece, 0, tile);
+  if (step.has_output)
+    if (std::byte* to = addressOf(run, step.output, 0, tile); to != from)
+      std::memcpy(to, from, step.bytes);
   for (const End* end : step.sends) {
     std::memcpy(end->ring->writeBody(step.bytes), from, step.bytes);
     end->ring->publish({run.signature, step.bytes});
   }
-  if (step.has_output)
-    if (std::byte* to = addressOf(run, step.output, 0, tile); to != from)
-      std::memcpy(to, from, step.bytes);
   if (ring) ring->release();
   return true;
 }
