@@ -151,7 +151,8 @@ TEST_CASE("terminal: a shell with job control may be a rank", "[run]") {
   job.type("echo al''ive; exit 5\n");
   job.expect("alive");
   CHECK(job.status() == 5);
-  CHECK(shell("pgrep -fx '" + background + "'").status == 1); // it was in a process group of its own
+  // It was in a process group of its own.
+  CHECK(shell("pgrep -fx '" + background + "'").status == 1);
 }
 
 TEST_CASE("terminal: Ctrl-Z stops the whole job, and fg continues it", "[run]") {
