@@ -8,8 +8,9 @@
 // Rank 0 prints a line for each size: bytes, microseconds (every rank's median, then the slowest
 // rank).
 //
-// Below 64 KiB the clock is read around batches of calls, from 64 KiB on around each call, whose
-// input is written anew. Ranks meet in a barrier on a second communicator before what is timed.
+// Below 64 KiB (of all blocks) the clock is read around batches of calls, from 64 KiB on around each
+// call, whose input is written anew. Ranks meet in a barrier on a second communicator before what is
+// timed.
 // Results are checked once per size. Rank r runs on core r modulo the cores it may use.
 // Compiled with -DUCC, and with ucc_shim.c, the timed calls are UCC's.
 #define _GNU_SOURCE
@@ -26,6 +27,7 @@ void shim_call(int which, float *in, float *out, int count);
 #endif
 
 enum { kClockEachFrom = 64 << 10, kMostSamples = 200, kBatch = 50, kFewest = 5, kMostAlone = 20 };
+enum { kFewWarmUpsFrom = 1 << 20 };
 enum { kPeriod = 10007 }; // period of the inputs' values, in elements
 static const double kSeconds = 0.05, kSecondsAlone = 1.0; // time for the timed calls of one size
 
@@ -122,11 +124,14 @@ static double agree(double mine, MPI_Comm control) {
 
 static double median(const Collective *which, float *in, float *out, int count, size_t in_elements,
                      MPI_Comm control) {
-  const size_t bytes = (size_t)count * 4 * (size_t)(which->input_blocks ? 1 : ranks);
+  // Of all blocks, as `rondo bench` counts.
+  const int blocks = which->input_blocks && which->output_blocks ? 1 : ranks;
+  const size_t bytes = (size_t)count * 4 * (size_t)blocks;
   const int alone = bytes >= kClockEachFrom, batch = alone ? 1 : kBatch;
   fill(in, in_elements);
   MPI_Barrier(control);
-  for (int i = 0; i < 2; ++i) call(which, in, out, count);
+  // The first calls allocate what later ones use again.
+  for (int i = 0; i < (bytes < kFewWarmUpsFrom ? 20 : 2); ++i) call(which, in, out, count);
   MPI_Barrier(control);
   double start = MPI_Wtime();
   for (int i = 0; i < 3; ++i) call(which, in, out, count);
