@@ -60,7 +60,8 @@ class Pipeline {
                                             .laps = question.options.pipeline.laps,
                                             .recompute = question.options.pipeline.recompute})),
         parts_(partsOf(question.model, timetable_.shape)),
-        ranks_(question.options, differentRanks(question.options, question.ranks), steps_.graph) {
+        ranks_(question.options, differentRanks(question.options, question.ranks),
+               question.processors, steps_.graph) {
     steps_.ranks = ranks_.numbers();
     const int micro = question.options.accumulate;
     for (int rank = 0; rank < question.ranks; ++rank) {

@@ -13,9 +13,11 @@ namespace rondo::tools {
 
 class StepRanks {
  public:
-  /// Adds a lane for each of these ranks. The graph must outlive this object.
-  StepRanks(const TrainOptions& options, const std::vector<int>& numbers, model::JobGraph& graph)
-      : graph_(graph), numbers_(numbers) {
+  /// Adds a lane for each of these ranks. The graph must outlive this object. `processors`: of each
+  /// rank, if ranks share them; otherwise empty.
+  StepRanks(const TrainOptions& options, const std::vector<int>& numbers,
+            const std::vector<int>& processors, model::JobGraph& graph)
+      : graph_(graph), numbers_(numbers), processors_(processors) {
     for (const int number : numbers) {
       lanes_.push_back(graph.addLane(
           {.owner = "rank " + std::to_string(number), .name = "passes", .rank = number}));
@@ -46,7 +48,8 @@ class StepRanks {
       std::vector<std::uint32_t> after;
       if (!last.empty()) after.push_back(last[i]);
       if (const double sleeps = stragglers_[i].next(times_[i]); sleeps > 0)
-        after = {compute(i, "straggler", sleeps * 1e-3, after)};
+        after = {graph_.add(
+            {.name = "straggler", .seconds = sleeps * 1e-3, .lanes = {lanes_[i]}, .after = after})};
       now.push_back(compute(i, "data", times_[i].data * 1e-3, after));
     }
     return now;
@@ -54,12 +57,16 @@ class StepRanks {
 
   std::uint32_t compute(std::size_t rank, const std::string& name, double seconds,
                         const std::vector<std::uint32_t>& after) {
-    return graph_.add({.name = name, .seconds = seconds, .lanes = {lanes_[rank]}, .after = after});
+    return graph_.add({.name = name,
+                       .seconds = seconds,
+                       .lanes = {lanes_[rank]},
+                       .after = after,
+                       .processor = processors_.empty() ? -1 : processors_[rank]});
   }
 
  private:
   model::JobGraph& graph_;
-  const std::vector<int> numbers_;
+  const std::vector<int> numbers_, processors_;
   std::vector<std::uint32_t> lanes_;
   std::vector<training::Straggler> stragglers_;
   std::vector<TrainTimes> times_;

@@ -86,6 +86,15 @@ bool CallTimes::oneProcessor() const {
   return ranks_ > 1 && link && link->line == model::Line::none && network_.processors < 2 * node;
 }
 
+std::vector<int> CallTimes::sharedProcessors() const {
+  const int node = per_node_ > 0 ? std::min(per_node_, ranks_) : ranks_;
+  if (network_.processors == 0 || network_.processors >= node) return {};
+  std::vector<int> processors;
+  for (int rank = 0; rank < ranks_; ++rank)
+    processors.push_back(rank / node * network_.processors + rank % node % network_.processors);
+  return processors;
+}
+
 namespace {
 
 /// Steps that show the mean of random ones, or of a steady state.
@@ -154,6 +163,7 @@ StepRow simulatedRow(const StepRun& run, CallTimes& times) {
       .ranks = run.ranks,
       .steps = run.steps > 0 ? run.steps : stepsFor(options),
       .one_processor = times.oneProcessor(),
+      .processors = times.sharedProcessors(),
       .call = [&](Collective collective, double bytes) { return times.call(collective, bytes); },
       .message = [&](double bytes) { return times.message(bytes); }};
   StepRow row{.ranks = run.ranks};

@@ -28,6 +28,8 @@ class CallTimes {
   /// The processors that compute also move the bytes: no network does, and ranks have no second
   /// processor.
   bool oneProcessor() const;
+  /// The processor of each rank, if ranks share processors; otherwise empty.
+  std::vector<int> sharedProcessors() const;
   const plan::Layout& layout() const { return layout_; }
 
  private:

@@ -27,7 +27,9 @@ class DataParallel {
   explicit DataParallel(const StepQuestion& question)
       : question_(question),
         model_(question.model),
-        ranks_(question.options, differentRanks(question.options, question.ranks), steps_.graph) {
+        ranks_(question.options,
+               differentRanks(question.options, question.ranks, !question.processors.empty()),
+               question.processors, steps_.graph) {
     steps_.ranks = ranks_.numbers();
     ranks_.computes(model_.data, question.options.accumulate * model_.forward(),
                     question.options.accumulate * model_.backward(), model_.optimizer);
@@ -221,11 +223,11 @@ class DataParallel {
 
 } // namespace
 
-std::vector<int> differentRanks(const TrainOptions& options, int ranks) {
+std::vector<int> differentRanks(const TrainOptions& options, int ranks, bool shared) {
   const TrainOptions::Stragglers& stragglers = options.stragglers;
   std::vector<int> all(static_cast<std::size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
-  if (options.strategy == "pipeline" || stragglers.jitter.probability > 0) return all;
+  if (options.strategy == "pipeline" || stragglers.jitter.probability > 0 || shared) return all;
   const auto slow = [&](int rank) {
     return std::ranges::any_of(stragglers.slow,
                                [&](const TrainSlowRank& one) { return one.rank == rank; });

@@ -22,6 +22,8 @@ struct StepQuestion {
   int steps = 3; ///< simulated one after the other, so that one step may overlap with the next
   /// The processor that computes also moves the bytes, so that nothing overlaps.
   bool one_processor = false;
+  /// Of each rank, if ranks share processors; otherwise empty.
+  std::vector<int> processors = {};
   CallTime call;
   std::function<double(double bytes)> message; ///< seconds of one message between two ranks
 };
@@ -34,9 +36,9 @@ struct SimulatedSteps {
   std::vector<int> ranks = {};
 };
 
-/// The ranks that can differ from each other: all of them with jitter or in a pipeline, otherwise
-/// one for all that are not slow, and the slow ones.
-std::vector<int> differentRanks(const TrainOptions& options, int ranks);
+/// The ranks that can differ from each other: all of them with jitter, in a pipeline or if they
+/// share processors, otherwise one for all that are not slow, and the slow ones.
+std::vector<int> differentRanks(const TrainOptions& options, int ranks, bool shared = false);
 
 /// The strategies ddp, local, zero1, zero2, fsdp and pipeline. Throws Error(invalid_argument) for
 /// others, and for options that are not simulated.

@@ -10,8 +10,8 @@
 
 namespace rondo::model {
 
-/// Does one job at a time, in the order in which the jobs were added: the processor of a rank, or
-/// a network.
+/// Does one job at a time, in the order in which the jobs were added: a rank's passes, or a
+/// network.
 struct JobLane {
   std::string owner = {}; ///< "rank 0"; lanes of one owner are shown together
   std::string name = {};  ///< "passes"
@@ -20,9 +20,11 @@ struct JobLane {
 
 struct Job {
   std::string name = {};
-  double seconds = 0;
+  double seconds = 0; ///< without a job beside it on its processor
   std::vector<std::uint32_t> lanes = {}; ///< at least one; it occupies all of them at once
   std::vector<std::uint32_t> after = {}; ///< jobs that were added before
+  /// Jobs on one processor share its time equally; -1: nothing shares this job's.
+  int processor = -1;
   bool communication = false;
   std::optional<Collective> collective = {}; ///< of a communication of all ranks
   double bytes = 0;                          ///< of a communication

@@ -89,6 +89,46 @@ TEST_CASE("jobs begin when their lanes are free and the jobs before them have en
   CHECK_THROWS_AS(graph.add({.name = "x", .seconds = 1, .lanes = {a}, .after = {4}}), Error);
 }
 
+TEST_CASE("jobs on one processor share its time equally", "[train]") {
+  model::JobGraph graph;
+  const auto a = graph.addLane({.owner = "a"}), b = graph.addLane({.owner = "b"});
+  const auto c = graph.addLane({.owner = "c"});
+  graph.add({.name = "1", .seconds = 2, .lanes = {a}, .processor = 0});
+  const auto first = graph.add({.name = "2", .seconds = 1, .lanes = {b}, .processor = 0});
+  graph.add({.name = "3", .seconds = 2, .lanes = {c}, .processor = 1});
+  graph.add({.name = "4", .seconds = 5, .lanes = {b}, .after = {first}}); // sleeps
+  const auto times = graph.times();
+  CHECK(times[1].end == Approx(2)); // both had half of the processor
+  CHECK(times[0].end == Approx(3)); // alone from 2 on
+  CHECK(times[2].end == Approx(2));
+  CHECK(times[3].end == Approx(7));
+}
+
+TEST_CASE("ranks that share processors compute as much longer", "[train]") {
+  StepModel model = evenModel(6, kElements, 1, 2);
+  const auto free = [](Collective, double) { return 0.0; };
+  for (const char* strategy : {"ddp", "fsdp"}) {
+    INFO(strategy);
+    const TrainOptions options = optionsFor(strategy);
+    StepQuestion asked = question(model, options, 4, free);
+    asked.processors = {0, 1, 0, 1};
+    CHECK(stepOf(simulatedSteps(asked)) == Approx(2 * 18));
+    asked.processors = {0, 0, 0, 1}; // three ranks on one
+    CHECK(stepOf(simulatedSteps(asked)) == Approx(3 * 18));
+  }
+  // Stages wait for each other, so two processors are idle less often than four.
+  TrainOptions options = optionsFor("pipeline");
+  options.accumulate = 8;
+  StepQuestion asked = question(model, options, 3, free);
+  const double own = stepOf(simulatedSteps(asked));
+  asked.processors = {0, 0, 0};
+  CHECK(stepOf(simulatedSteps(asked)) == Approx(8 * 18)); // all passes, one after the other
+  asked.processors = {0, 1, 0};
+  const double two = stepOf(simulatedSteps(asked));
+  CHECK(two > own);
+  CHECK(two < 2 * own);
+}
+
 TEST_CASE("ddp: without computation a step is the sum of its collectives", "[train]") {
   const StepModel model = evenModel(5, kElements, 0, 0);
   CHECK(stepOf(model, optionsFor("ddp"), 4, perByte) == Approx(5));
