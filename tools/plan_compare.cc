@@ -120,8 +120,7 @@ class Comparing {
     }
     if (placed()) row.push_back(moves_ ? sent(line.counts.between_nodes) : "-");
     for (std::size_t i = 0; i < line.seconds.size(); ++i)
-      row.push_back(timeText(line.seconds[i]) +
-                    (chosen_[i].text() == line.choice.text() ? " *" : "  "));
+      row.push_back(timeText(line.seconds[i]) + (chosen_[i] == line.choice ? " *" : "  "));
     return row;
   }
 

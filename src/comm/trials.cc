@@ -147,16 +147,13 @@ std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
   std::ranges::stable_sort(choices, {}, cost);
   if (choices.size() > kFew) choices.resize(kFew);
   const plan::Choice usual = planner::choose(spec, bytes, policy, plans);
-  const auto known = [&](const plan::Choice& one) { return one.text() == usual.text(); };
-  if (std::ranges::none_of(choices, known)) choices.push_back(usual);
+  if (std::ranges::find(choices, usual) == choices.end()) choices.push_back(usual);
   return choices;
 }
 
 void order(std::vector<Trials::Timed>& timed, const plan::Choice& usual) {
   std::ranges::stable_sort(timed, {}, &Trials::Timed::seconds);
-  const auto found = std::ranges::find_if(timed, [&](const Trials::Timed& one) {
-    return one.choice.algorithm == usual.algorithm && one.choice.parameter == usual.parameter;
-  });
+  const auto found = std::ranges::find(timed, usual, &Trials::Timed::choice);
   if (found != timed.end() && found->seconds <= timed.front().seconds * (1 + kNoise))
     std::rotate(timed.begin(), found, found + 1);
 }

@@ -26,6 +26,7 @@ struct Choice {
   std::string text() const;
   /// The spec with this choice's parameter and parts.
   Spec applied(Spec spec) const;
+  bool operator==(const Choice&) const = default;
 };
 
 /// The algorithms that support the spec with its parameter unchanged.

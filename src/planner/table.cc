@@ -56,7 +56,7 @@ void Table::set(Collective collective, const std::vector<Entry>& entries) {
   std::vector<Entry>& row = rows_[collective];
   row.clear();
   for (const Entry& entry : entries) {
-    if (!row.empty() && row.back().choice.text() == entry.choice.text()) row.pop_back();
+    if (!row.empty() && row.back().choice == entry.choice) row.pop_back();
     row.push_back(entry);
   }
   if (row.empty()) rows_.erase(collective);

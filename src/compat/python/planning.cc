@@ -128,7 +128,7 @@ std::vector<Candidate> candidatesOf(const Question& question, const plan::Choice
   bool known = false;
   for (const plan::Algorithm* algorithm : plan::supporting(question.spec)) {
     const plan::Choice choice{algorithm};
-    known = known || choice.text() == chosen.text();
+    known = known || choice == chosen;
     add(choice);
   }
   if (!known) add(chosen);
@@ -150,7 +150,7 @@ nb::list predict(const Text& collective, int ranks, double bytes, int root, cons
   nb::list result;
   for (const Candidate& one : all) {
     nb::dict row = dictOf(one.choice, one.outcome);
-    row["chosen"] = one.choice.text() == chosen.text();
+    row["chosen"] = one.choice == chosen;
     result.append(row);
   }
   return result;
