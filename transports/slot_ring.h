@@ -132,9 +132,8 @@ class SlotRing {
     endLine(line);
     return written_ - 1;
   }
-  /// Whether the consumer no longer needs the body of a lent message: it has released the message,
-  /// or the producer has copied all parts of the body. All its reads happen before this returns
-  /// true.
+  /// Whether the consumer is done with the body of a lent message: it has released the message, or
+  /// the producer has copied all parts of the body. All its reads happen before this returns true.
   bool returned(std::uint64_t number) {
     if (freed_ < number) reclaim();
     return freed_ >= number || delivered(lineOf(lineAt(number)));
