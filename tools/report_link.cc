@@ -1,17 +1,18 @@
 // Finds slow links from what the kernels of the hosts count.
 //
-// In a ring every rank waits for another one, and the slow link is where data are under way: the
-// sender has sent them, the receiver has room for them, and they are not acknowledged. The kernel
-// counts how long this was so. Bytes divided by that time are the speed of a link, whatever the
-// ranks did meanwhile. A link is slow if its speed is less than a twelfth of the median of the
-// links between other hosts. Links share a host's network: the busy fractions of a host's links add
-// up to the number in use at once, and the threshold is multiplied by it.
+// In a ring every rank waits for another one. On the slow link data are in flight: the sender has
+// sent them, the receiver has room for them, and they are not acknowledged. The kernel counts for
+// how long a link was busy in this sense. Bytes divided by that time are the speed of a link,
+// whatever the ranks did meanwhile. A link is slow if its speed is less than a twelfth of the
+// median speed of the links between other hosts. Links share a host's network: if n links of a host
+// are busy at once (the sum of their busy fractions), a slow link must be n times slower than that.
 //
-// A finding needs more than that, since the data of a small message also wait for a delayed ACK:
-// more than two segments must have been unacknowledged at a look, and the slow links of the host
-// must have been in use for half of the time. The host with the most slow links comes
-// first; if both hosts of a link have no other slow one, the link itself is named. With two hosts
-// there is nothing to compare with, and links within a host are never slow.
+// A slow link alone is no finding, because the data of a small message also wait for a delayed ACK.
+// At a reading of the counters, one of the host's slow links must have had unsent data or more than
+// two unacknowledged segments; and these links must have been busy for half of the time. The host
+// with the most slow links is named first. If both hosts of a link have no other slow link, the
+// link itself is named. With two hosts there is no other link to compare with. Links within a host
+// are never slow.
 #include "tools/report_link.h"
 
 #include <algorithm>
@@ -29,13 +30,13 @@ namespace rondo::tools {
 namespace {
 
 constexpr double kSlower = 12, kLeastBusy = 0.5;
-/// Links in use for less of the time, or for less data, have no measured speed.
+/// Links that were busy for a smaller part of the time, or carried fewer bytes, have no measured
+/// speed.
 constexpr double kInUse = 0.02;
 constexpr std::uint64_t kLeastBytes = 16 * 1024;
-/// Links that have carried less than this part of the bytes of the one that has carried the most
-/// serve heartbeats.
+/// Links whose total bytes are less than this part of the largest total carry only heartbeats.
 constexpr double kLeastShare = 0.01;
-/// The ranks of the host are in a call, or were within so many nanoseconds.
+/// A rank of a named host is in a call, or was in one during this last time, in nanoseconds.
 constexpr std::int64_t kLately = 1'000'000'000;
 
 using Ends = std::pair<std::string, std::string>; ///< two hosts, by their addresses
@@ -120,7 +121,7 @@ class Network {
     return queued && std::max(out, in) >= kLeastBusy && callOn(host);
   }
 
-  /// Empty if they do not hold up calls.
+  /// The host's slow links; empty if they do not hold up calls.
   Links slowLinksOf(const std::string& host) const {
     const double usual_speed = usual(host);
     Links slow;
@@ -182,7 +183,7 @@ class Network {
   std::map<std::string, std::set<int>> hosts_; ///< their ranks
   Links links_;
   std::map<std::string, double> out_, in_; ///< links in use at the same time, on average
-  double most_ = 0;                        ///< bytes that a link has carried
+  double most_ = 0;                        ///< most bytes that one link has carried
 };
 
 } // namespace

@@ -14,15 +14,16 @@ namespace rondo::tools {
 
 struct StepLayer {
   std::string name = {};
-  std::size_t place = 0;                 ///< of the model's layers that a strategy may divide
-  std::size_t unit = 0;                  ///< of the parts that a pipeline may be cut into
+  std::size_t place = 0;                 ///< index among the layers that a strategy may divide
+  std::size_t unit = 0;                  ///< index of the unit; a pipeline is cut between units
   std::vector<std::size_t> weights = {}; ///< elements of each weight
   double flops = 0;                      ///< of the forward pass of one sample
   std::size_t outputs = 0;               ///< elements of its output for one sample
   double forward = 0, backward = 0;      ///< seconds, for one micro-batch
 };
 
-/// Layers in forward order. A residual's branches are layers of their own with the same place.
+/// Layers in forward order. The branches of a residual block are separate layers with the same
+/// `place`.
 struct StepModel {
   std::string name = {};
   std::vector<StepLayer> layers = {};
@@ -52,8 +53,8 @@ void timeByRate(StepModel& model, double flops_per_second);
 /// operations. Throws Error(data) "FILE:LINE: WHY" unless it is the report of the same model on one
 /// rank with the same samples in a micro-batch.
 void timeByReport(StepModel& model, const std::string& file);
-/// Measures on this processor, as the trainer does for a pipeline. Within a unit of the pipeline
-/// the time is divided among the layers by their operations.
+/// Measures the times on this processor, as the trainer does for a pipeline. Within a unit of the
+/// pipeline the time is divided among the layers by their operations.
 void timeByMeasurement(StepModel& model);
 
 } // namespace rondo::tools

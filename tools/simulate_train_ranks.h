@@ -13,8 +13,8 @@ namespace rondo::tools {
 
 class StepRanks {
  public:
-  /// Adds a lane for each of these ranks. The graph must outlive this object. `processors`: of each
-  /// rank, if ranks share them; otherwise empty.
+  /// Adds a lane for each of these ranks. The graph must outlive this object. `processors`: the
+  /// processor of each rank, if ranks share processors; otherwise empty.
   StepRanks(const TrainOptions& options, const std::vector<int>& numbers,
             const std::vector<int>& processors, model::JobGraph& graph)
       : graph_(graph), numbers_(numbers), processors_(processors) {
@@ -29,7 +29,8 @@ class StepRanks {
   const std::vector<int>& numbers() const { return numbers_; }
   const std::vector<std::uint32_t>& lanes() const { return lanes_; }
 
-  /// Sets the seconds that a step of each rank computes; stragglers are slow in proportion.
+  /// Sets how many seconds each rank computes in a step. The delay of a straggler is proportional
+  /// to them.
   void computes(double data, double forward, double backward, double optimizer) {
     for (std::size_t i = 0; i < lanes_.size(); ++i) computes(i, data, forward, backward, optimizer);
   }

@@ -25,8 +25,8 @@ class CallTimes {
   /// Throws Error(invalid_argument) if no algorithm supports the call, or it never ends.
   double call(Collective collective, double bytes);
   double message(double bytes);
-  /// The processors that compute also move the bytes: no network does, and ranks have no second
-  /// processor.
+  /// Whether the processors that compute also move the bytes: there is no network, and ranks have
+  /// no second processor.
   bool oneProcessor() const;
   /// The processor of each rank, if ranks share processors; otherwise empty.
   std::vector<int> sharedProcessors() const;
@@ -55,14 +55,14 @@ struct StepRow {
   double passes = 0;        ///< of the rank that computes longest, with optimizer and data
   double communication = 0; ///< while the network was busy; of a pipeline: its busiest link
   double samples_per_second = 0;
-  /// Samples per second, divided by those that as many ranks would do that only compute.
+  /// Samples per second, divided by those of as many ranks that only compute.
   double efficiency = 0;
   std::int64_t most_apart = 0;           ///< ps: steps between the first and the last worker
   std::vector<StepSpan> spans = {};      ///< all steps
   std::vector<StepSpan> last_calls = {}; ///< collectives of the last step, from its begin on
-  SimulatedSteps jobs = {};              ///< empty: strategy ps, which has none
+  SimulatedSteps jobs = {};              ///< empty for strategy ps, which makes no jobs
 
-  /// 0 if only rounding is left.
+  /// Seconds in which a rank does not compute; 0 if the difference is only rounding.
   double waiting() const { return step - passes > 1e-9 * step ? step - passes : 0; }
 };
 

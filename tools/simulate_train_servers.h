@@ -20,15 +20,15 @@ struct ServedSteps {
   double seconds = 0;          ///< until all steps are done
   double steps = 0;            ///< of a worker; with asp: mean over the workers
   double computed = 0;         ///< seconds of passes of a worker, mean
-  double communicated = 0;     ///< seconds in which the servers' lines were busy
+  double communicated = 0;     ///< seconds in which the servers' links were busy
   std::int64_t most_apart = 0; ///< steps between the first and the last worker, at most
   std::vector<ServerSpan> spans = {};
 };
 
 /// Workers push each piece of the gradients (at least 1 MiB) as soon as the backward pass has
 /// written it. A server answers a push with all values as soon as they are new enough. A worker has
-/// a line to the servers and one from them; the servers have one line each way, K times as fast as
-/// that of a worker. Messages pass a line in the order of their departure. Throws
+/// a link to the servers and one from them. The K servers together have one link each way, K times
+/// as fast as a worker's. Messages cross a link in the order in which they were sent. Throws
 /// Error(invalid_argument) as the strategy's check() does.
 ServedSteps servedSteps(const StepQuestion& question);
 

@@ -22,7 +22,7 @@ struct StepQuestion {
   int steps = 3; ///< simulated one after the other, so that one step may overlap with the next
   /// The processor that computes also moves the bytes, so that nothing overlaps.
   bool one_processor = false;
-  /// Of each rank, if ranks share processors; otherwise empty.
+  /// The processor of each rank, if ranks share processors; otherwise empty.
   std::vector<int> processors = {};
   CallTime call;
   std::function<double(double bytes)> message; ///< seconds of one message between two ranks
@@ -31,13 +31,13 @@ struct StepQuestion {
 struct SimulatedSteps {
   model::JobGraph graph;
   std::vector<std::vector<std::uint32_t>> ends = {}; ///< the last jobs of each step
-  int steps_in_each = 1; ///< steps of the run in one of these; local: its period
-  /// Ranks with jobs of their own; the first of them stands for all ranks that do the same.
+  int steps_in_each = 1; ///< training steps in one element of `ends`; local: its period
+  /// The ranks that are simulated; the first of them stands for all ranks that are not.
   std::vector<int> ranks = {};
 };
 
-/// The ranks that can differ from each other: all of them with jitter, in a pipeline or if they
-/// share processors, otherwise one for all that are not slow, and the slow ones.
+/// The ranks to simulate. These are all ranks with jitter, in a pipeline, or if they share
+/// processors. Otherwise they are the slow ranks, and one that stands for all others.
 std::vector<int> differentRanks(const TrainOptions& options, int ranks, bool shared = false);
 
 /// The strategies ddp, local, zero1, zero2, fsdp and pipeline. Throws Error(invalid_argument) for

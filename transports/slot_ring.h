@@ -31,19 +31,19 @@ namespace rondo::transport {
 /// is its position plus one. The flag of a second half is cleared when the first half is written,
 /// because a body may have been there; no other flag is ever cleared.
 ///
-/// Larger bodies go to one of `depth` slots. Below kLargeBodyBytes they are packed: each is placed
-/// behind the previous one, until the slot's part (a quarter of the channel's share of kReuseBytes,
-/// and at most kBodiesTogether bodies) is full. A slot is used again only when all its bodies have
-/// been consumed. As long as the consumer keeps up, all of the share (kLargeReuseTimes as much for
-/// large bodies) is used in turn, and no more, so that it stays in the caches. There are
-/// kLinesPerSlot times as many lines as slots, so that ranks which only send can run ahead of the
-/// others.
+/// Larger bodies go to one of `depth` slots. Those below kLargeBodyBytes are packed: a slot gets
+/// one or more of them, at most kBodiesTogether, up to a quarter of the channel's share of
+/// kReuseBytes. A slot is used again only when all its bodies have been consumed. As long as the
+/// consumer keeps up, the slots in use together have the size of that share, so that they stay in
+/// the caches; for large bodies kLargeReuseTimes that size. There are kLinesPerSlot times as many
+/// lines as slots, so that ranks which only send can run ahead of the others.
 ///
 /// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
-/// the body into the slot. If a body is not mapped at the consumer, both ends may copy parts of it
-/// to the consumer's memory ("share" it); if the consumer is late, the producer copies all parts
-/// that the consumer has not begun. So no rank ever waits for a peer in order to reuse memory.
+/// the body into the slot. If the consumer's process does not map a body, both ends may copy parts
+/// of it to the consumer's memory ("share" it). If the consumer is late, the producer copies all
+/// parts that the consumer has not begun. So no rank ever waits for a peer in order to reuse
+/// memory.
 class SlotRing {
  public:
   static constexpr std::size_t kInlineBytes = 40, kSmallBytes = 8;
@@ -132,9 +132,8 @@ class SlotRing {
     endLine(line);
     return written_ - 1;
   }
-  /// Whether the consumer no longer needs the body of a lent message: it has released the message,
-  /// or the producer has copied all parts of the body. All its reads happen before this returns
-  /// true.
+  /// Whether the consumer is done with the body of a lent message: it has released the message, or
+  /// the producer has copied all parts of the body. All its reads happen before this returns true.
   bool returned(std::uint64_t number) {
     if (freed_ < number) reclaim();
     return freed_ >= number || delivered(lineOf(lineAt(number)));
@@ -227,9 +226,10 @@ class SlotRing {
     if ((line.state().load(std::memory_order_relaxed) & kKind) != kShared) return nullptr;
     return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(line.destination()));
   }
-  /// As share(), for a message further on: `later` messages after the next one, which is large and
-  /// readable(). Does nothing unless that message has arrived, has the same size and signature, and
-  /// `may` accepts its loan. So the producer can copy parts before the consumer comes to it.
+  /// As share(), for the message that is `later` messages after the next one. The next one must be
+  /// large and readable(). Does nothing unless the later one has arrived, has the same size and
+  /// signature, and `may` accepts its loan. So the producer can copy parts of it before the
+  /// consumer needs it.
   template <class May>
   void shareLater(std::uint64_t later, std::byte* to, const May& may) {
     Line& line = lineOf((read_line_ + later) % lines_);
@@ -241,9 +241,9 @@ class SlotRing {
       change(line, kTaken, kLent);
     }
   }
-  /// After a failure: takes all parts that nobody has begun, of all shared messages, so that the
-  /// producer begins no other. Gives back each message whose parts the producer has finished.
-  /// Returns false while the producer is still copying a part. Then call it again.
+  /// After a failure: takes all parts of all shared messages that neither end has begun, so that
+  /// the producer begins no more parts. Gives back each message whose parts the producer has
+  /// finished. Returns false while the producer is still copying a part. Then call it again.
   bool endShared() {
     bool all = true;
     for (std::uint64_t later = 0; later < depth_; ++later) {
@@ -314,7 +314,7 @@ class SlotRing {
   static constexpr std::uint32_t kOneOfConsumer = 1u << 8, kOneOfProducer = 1u << 16,
                                  kOneFinished = 1u << 24, kPartFailed = 1u << 31;
   static constexpr std::size_t kMostParts = 64;
-  // So bodies that both ends copy never share a slot, and no more than depth_ of them are in
+  // Therefore a body that both ends copy has a slot of its own, and at most depth_ of them are in
   // flight.
   static_assert(kShareBytes >= kLargeBodyBytes);
 
@@ -376,7 +376,7 @@ class SlotRing {
     if (bytes >= kLargeBodyBytes) return bytes;
     return std::min({slot_bytes_, inTurn(bytes) / kSlotsAtFirst, kBodiesTogether * bytes});
   }
-  /// Whether a body fits behind those in the slot chosen last.
+  /// Whether a body fits behind the bodies in the slot chosen last.
   bool fitsLast(std::size_t bytes) const { return last_ && used_ + bytes <= partOfSlot(bytes); }
   /// Chooses the place of the next message's body.
   void choose(std::size_t bytes) {

@@ -20,10 +20,10 @@ namespace rondo::comm {
 namespace {
 
 constexpr int kRounds = 6;
-/// After the first round, which times few calls, a candidate that takes more than kDropFirst times
-/// the fastest one's time is dropped; from round kSettled on, more than kDropLater times. On a
-/// shared machine times of small calls differ by half from round to round, so the median of several
-/// rounds counts.
+/// The first round times few calls. After it, a candidate is dropped if it takes more than
+/// kDropFirst times the fastest one's time; from round kSettled on, more than kDropLater times. On
+/// a shared machine times of small calls differ by half from round to round, so the median of
+/// several rounds counts.
 constexpr double kDropFirst = 3.0, kDropLater = 1.5;
 constexpr int kSettled = 3;
 /// Measured differences of less than this are noise: the planner's choice stays.
@@ -33,8 +33,9 @@ constexpr double kNoise = 0.1;
 /// one time slice of the scheduler, which matters if ranks share processors.
 constexpr int kTogetherFirst = 3, kFewestTogether = 1, kMostTogether = 1000;
 constexpr double kSecondsTogether = 3e-3;
-/// With more ranks some candidates take very long and connect every rank to every other. Then only
-/// the kFew with the least predicted cost are measured, and the one that the planner would choose.
+/// With more ranks than this, some candidates take very long and connect every rank to every other.
+/// Then only the kFew candidates with the least predicted cost are measured, and the one that the
+/// planner would choose.
 constexpr int kRanksForAll = 8;
 constexpr std::size_t kFew = 4;
 
@@ -44,7 +45,8 @@ int sizeClass(std::size_t bytes) {
   return std::min(static_cast<int>(std::bit_width(bytes - 1)), 63);
 }
 
-/// The input of a call in place, which its runs overwrite. Puts it back at the end.
+/// Keeps the input of an in-place call, which the measured runs overwrite, and restores it at the
+/// end.
 class KeptInput {
  public:
   KeptInput(const Call& call, const Buffers& buffers) {
@@ -170,7 +172,7 @@ std::vector<Trials::Timed> measure(const Call& call, const Buffers& buffers, con
       left.push_back({choice, prepare(call, choice)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unsupported) throw;
-      continue; // on all ranks: its blocks do not fit into messages
+      continue; // unsupported on all ranks: its blocks do not fit into messages
     }
     left.back().run(); // connects the ranks
   }

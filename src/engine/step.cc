@@ -16,7 +16,7 @@ namespace rondo::engine {
 
 namespace {
 
-/// Messages of this size and above may be lent, or withdrawn.
+/// Messages of this size and above may be lent.
 constexpr std::size_t kLarge = transport::SlotRing::kInlineBytes + 1;
 
 /// Bytes of each operand that one pass combines and adds to the checksums.
@@ -30,10 +30,10 @@ bool alreadyInPlace(const Run& run, const BoundStep& step) {
   return !from || !from->staged;
 }
 
-/// Whether the messages of the step's next tiles may be copied to their places in the output now:
-/// they are the next messages of the channel, because it carries no other step's; and no other step
-/// writes to these places. (With blocks of one size, a place is part of a longer piece only if the
-/// other step's message is longer or has several segments.)
+/// Whether messages of the step's later tiles may be copied to the output before these tiles run.
+/// This needs a channel that carries only this step's messages, and places in the output that no
+/// other step writes to. (If all blocks have one size, another step's piece contains such a place
+/// only if its message is longer or has several segments.)
 bool landsEarly(const BoundPlan& plan, const BoundStep& step) {
   if (step.inputs.size() != 1 || !step.inputs[0].wire || !step.has_output ||
       step.segments.size() != 1 || step.output.space != plan::Space::output)
@@ -52,7 +52,7 @@ bool landsEarly(const BoundPlan& plan, const BoundStep& step) {
 }
 
 /// Continues the checksum `before` over these bytes, and copies them to all outputs. `past_caches`:
-/// to the first one past the caches.
+/// the copy to the first output bypasses the caches.
 std::uint32_t copyWithChecksum(std::uint32_t before, const void* from, std::span<void* const> outs,
                                std::size_t bytes, bool past_caches = false) {
   std::optional<std::uint32_t> sum;
@@ -102,15 +102,15 @@ void StepRunner::classify(BoundPlan& plan) const {
       }
 }
 
-/// The Use of the plan's messages. Use::combine also where two copies through a slot are faster
-/// than one copy by the kernel.
+/// The Use of the plan's messages. It is Use::combine also where two copies through a slot are
+/// faster than one copy by the kernel (process_vm_readv).
 transport::Use StepRunner::useOf(const BoundPlan& bound) const {
   using transport::Use;
   if (bound.exchanges && !oversubscribed_) return Use::exchange;
   // Several threads that copy to and from slots are faster than one that copies between processes.
   if (reduces(bound.collective) || combiner_) return Use::combine;
   // Ranks that share a processor cannot share the work of a copy. Only in a Scatter one copy by the
-  // receiver still pays, because the receivers have no other work.
+  // receiver is still faster, because the receivers have no other work.
   if (oversubscribed_) return bound.collective == Collective::scatter ? Use::keep : Use::combine;
   // Where all ranks send and receive, no rank is idle, so none can help to copy. Times in us of 2
   // processes: slots / slots again (shows the noise) / process_vm_readv. Allgather of 1 MiB:
@@ -214,7 +214,7 @@ std::optional<transport::Loan> StepRunner::offerOf(const Run& run, const BoundSt
                           overwrites ? transport::Use::combine : run.plan->use);
 }
 
-/// Sends the message to the peers to which it is offered as a loan.
+/// Lends the message to the peers for which offerOf() has returned a loan.
 void StepRunner::lend(const Run& run, const BoundStep& step, std::size_t tile,
                       std::uint32_t checksum) {
   for (End* end : step.sends)

@@ -1,4 +1,5 @@
-// Runs jobs in the order of their events. Each ends, since a job waits only for earlier ones.
+// Simulates when jobs begin and end. Every job ends, because it waits only for jobs that were added
+// before it.
 #include "model/jobs.h"
 
 #include <cmath>
@@ -33,8 +34,9 @@ std::uint32_t JobGraph::add(Job job) {
 
 namespace {
 
-/// The jobs that compute on one processor. Its clock advances by the time that each of them has
-/// got, so a job ends when the clock shows its begin plus its seconds.
+/// The jobs that compute on one processor. Its clock shows the processor time that each of them has
+/// received. So a job ends when the clock shows its value at the job's begin plus the job's
+/// seconds.
 class SharedProcessor {
  public:
   void add(double now, std::uint32_t job, double seconds) {
@@ -60,7 +62,7 @@ class SharedProcessor {
     at_ = now;
   }
 
-  std::multimap<double, std::uint32_t> active_; ///< by what the clock shows at their end
+  std::multimap<double, std::uint32_t> active_; ///< by the clock's value at their end
   double clock_ = 0, at_ = 0;
 };
 
@@ -101,8 +103,8 @@ class JobRun {
   }
 
  private:
-  /// The end of a job, or of the next job of a processor (outdated if the processor got another job
-  /// since).
+  /// The end of a job without `processor`, or the next end of a job on a processor. The latter
+  /// event is ignored if another job has begun there in the meantime.
   struct Event {
     double time = 0;
     std::uint64_t number = 0;
@@ -141,7 +143,7 @@ class JobRun {
 
   const std::vector<Job>& jobs_;
   std::vector<std::deque<std::uint32_t>> queues_;
-  std::vector<std::size_t> waits_; ///< jobs, and lanes at whose head it is not
+  std::vector<std::size_t> waits_; ///< of a job: jobs, and lanes where it is not first
   std::vector<std::vector<std::uint32_t>> dependents_;
   std::vector<JobTime> times_;
   std::map<int, SharedProcessor> processors_;

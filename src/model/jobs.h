@@ -20,10 +20,10 @@ struct JobLane {
 
 struct Job {
   std::string name = {};
-  double seconds = 0; ///< without a job beside it on its processor
+  double seconds = 0;                    ///< if no other job shares its processor
   std::vector<std::uint32_t> lanes = {}; ///< at least one; it occupies all of them at once
   std::vector<std::uint32_t> after = {}; ///< jobs that were added before
-  /// Jobs on one processor share its time equally; -1: nothing shares this job's.
+  /// Jobs on one processor share its time equally; -1: this job has a processor for itself.
   int processor = -1;
   bool communication = false;
   std::optional<Collective> collective = {}; ///< of a communication of all ranks

@@ -59,8 +59,8 @@ class Mover {
 
   /// simple: combines `count` elements, from the inputs' LiveOperand::at to the outputs'.
   RONDO_HOST_DEVICE void segment(std::uint64_t count) {
-    // If source and destination are the same, it must not be written: another lane may be reading
-    // it.
+    // If source and destination are the same memory, it must not be written: another lane may be
+    // reading it.
     if (step_.written_by_sender) return;
     const bool itself = moves_ && ends_[step_.inputs].at == ends_[0].at;
     const std::uint32_t outputs = step_.lends ? (local(step_.inputs) ? 1 : 0) : step_.outputs;
@@ -74,8 +74,8 @@ class Mover {
     }
   }
 
-  /// low_latency: writes or awaits the label of an end, with the calling thread only. False: the
-  /// launch must end.
+  /// low_latency: sends the label of an output's message, or awaits and checks that of an input,
+  /// with the calling thread only. False: the launch must end.
   RONDO_HOST_DEVICE bool label(std::uint32_t end, const Watch<Block>& watch) const {
     if (local(end)) return true;
     const std::uint64_t due = labelFor(launch_, step_);
@@ -176,7 +176,8 @@ class Mover {
 
   RONDO_HOST_DEVICE bool combineLine(std::uint64_t line, const Cursor& cursor,
                                      const Watch<Block>& watch) const {
-    // Loads packets of several messages at once, so that their latencies overlap. Not measured.
+    // Loads packets of several messages at once, so that their latencies overlap. The gain was not
+    // measured.
     constexpr std::uint32_t kBatch = 4;
     Values values{};
     std::uint64_t data = 0;
@@ -242,7 +243,8 @@ class Mover {
         Report::Awaited::message, channelOf(input));
   }
 
-  /// Load or store the 8 bytes of a line; with a single access if they are contiguous and aligned.
+  /// gather() loads, scatter() stores the 8 bytes of a line; by one access if they are contiguous
+  /// and aligned.
   RONDO_HOST_DEVICE std::uint64_t gather(std::uint32_t end, Cursor cursor,
                                          std::uint64_t line) const {
     if (const std::byte* whole = wholeLine(end, cursor, line))

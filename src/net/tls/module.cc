@@ -1,9 +1,9 @@
 // The module librondo_tls.so: the handshake of TLS 1.3 by OpenSSL's libssl, with a pre-shared key
 // and an ephemeral exchange (psk_dhe_ke). There are no certificates.
 //
-// After the handshake libssl is not used, because it copies each byte twice: records.h encrypts, as
-// Linux does with kernel TLS. libssl tells the connection's traffic secrets to the callback that is
-// meant for logs of keys.
+// After the handshake libssl is not used, because it copies each byte twice: records.h encrypts and
+// decrypts. As for Linux's kernel TLS, libssl hands over the connection's traffic secrets; it gives
+// them to its callback for key logs.
 #include "net/tls/module.h"
 
 #include <openssl/bio.h>
@@ -26,12 +26,12 @@
 namespace rondo::net::tls {
 namespace {
 
-/// Of records that are encrypted before one send(), and that are received by one recv(): eight full
-/// ones, and small ones between them.
+/// Room for the records of one send() or one recv(): eight full ones, and small ones between them.
 constexpr std::size_t kBufferBytes = 8 * (kRecordBytes + kAddedBytes) + 1024;
-/// A piece of this size begins a record, so that it can be decrypted into the receiver's piece.
+/// A piece of at least this size begins a new record, so that the receiver can decrypt that record
+/// directly into its own piece.
 constexpr std::size_t kOwnRecordBytes = 4096;
-/// The message that announces a new key, and requests none of the other side (RFC 8446, 4.6.3).
+/// The message that announces a new key, and does not request one (RFC 8446, 4.6.3).
 constexpr std::array<unsigned char, 5> kKeyUpdate = {SSL3_MT_KEY_UPDATE, 0, 0, 1, 0};
 constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
 constexpr char kGroups[] = "X25519:P-256", kFipsGroups[] = "P-256";
@@ -97,7 +97,7 @@ class OpenSsl final : public Tls {
   using Buffer = std::unique_ptr<unsigned char[]>;
   Buffer out_;                           ///< the handshake's messages, then encrypted records
   std::size_t out_at_ = 0, out_end_ = 0; ///< of these, bytes that the kernel has not taken
-  std::size_t encrypted_ = 0; ///< bytes of the caller in out_, which the caller does not know yet
+  std::size_t encrypted_ = 0; ///< bytes of the caller in out_ that send() has not counted
   Buffer in_;                 ///< received records
   std::size_t in_at_ = 0, in_end_ = 0;
   std::size_t opened_ = 0; ///< bytes at in_at_ that are decrypted; kTrailerBytes follow
@@ -270,16 +270,16 @@ OpenSsl::Progress OpenSsl::handshake() {
   }
   // 1: both sides used the pre-shared key, which libssl counts as a resumed session.
   if (::SSL_session_reused(ssl_.get()) != 1) {
-    trouble_ = "the other side did not use the key";
+    trouble_ = "the other side did not use the job's secret";
     return Progress::failed;
   }
   if (!sealing_.started() || !opening_.started()) {
     trouble_ = lastError();
     return Progress::failed;
   }
-  // Neither side sends a ticket, so libssl has no message that is not read.
+  // Neither side sends a ticket, so libssl must have read every message.
   if (::SSL_has_pending(ssl_.get()) != 0) {
-    trouble_ = "more than the handshake arrived";
+    trouble_ = "the other side sent more than the handshake";
     return Progress::failed;
   }
   ::OPENSSL_cleanse(key_.data(), key_.size());
@@ -302,7 +302,7 @@ bool OpenSsl::flush() {
   return true;
 }
 
-/// Encrypts the next records from a place on. False if libcrypto fails.
+/// Encrypts records from this position on, as many as out_ has room for. False if libcrypto fails.
 bool OpenSsl::encrypt(Place from) {
   constexpr std::size_t kMost = kRecordBytes + kKeyUpdate.size() + 2 * kAddedBytes;
   while (from.left() > 0 && kBufferBytes - out_end_ >= kMost) {
@@ -317,7 +317,7 @@ bool OpenSsl::encrypt(Place from) {
   return true;
 }
 
-/// Requires room for the message.
+/// out_ must have room for the message.
 bool OpenSsl::encryptMessage(Type type, std::span<const unsigned char> message) {
   const iovec piece{const_cast<unsigned char*>(message.data()), message.size()};
   Place from(std::span(&piece, 1));
@@ -326,7 +326,7 @@ bool OpenSsl::encryptMessage(Type type, std::span<const unsigned char> message) 
   return true;
 }
 
-/// Sends an alert, if the socket has room. Returns what failed() takes.
+/// Sends an alert, if the socket has room. Returns the argument for failed().
 int OpenSsl::refuse(unsigned char alert) {
   constexpr unsigned char kFatal = 2;
   const std::array<unsigned char, 2> message = {kFatal, alert};
@@ -370,7 +370,7 @@ OpenSsl::Next OpenSsl::next() const {
   return have < kHeaderBytes + length ? Next::partial : Next::whole;
 }
 
-/// Gives the caller bytes that are decrypted.
+/// Copies bytes that are decrypted to the caller's memory.
 void OpenSsl::takeOpened(Place& to) {
   while (opened_ > 0 && to.left() > 0) {
     const std::span<unsigned char> bytes = to.next(opened_);
@@ -381,8 +381,8 @@ void OpenSsl::takeOpened(Place& to) {
   }
 }
 
-/// Decrypts the record at in_at_: into the caller's memory, or in its place if it is larger. If the
-/// connection ends or fails, returns what failed() takes.
+/// Decrypts the record at in_at_ into the caller's memory, or in place if it does not fit there. If
+/// the connection ends or fails, returns the argument for failed().
 std::optional<int> OpenSsl::decrypt(Place& to) {
   switch (next()) {
     case Next::not_encrypted: return refuse(SSL_AD_UNEXPECTED_MESSAGE);
@@ -400,7 +400,7 @@ std::optional<int> OpenSsl::decrypt(Place& to) {
     if (!opening_.started()) return EPROTO;
     return refuse(SSL_AD_BAD_RECORD_MAC);
   }
-  // Rondo sends none. A peer could keep receive() busy with them.
+  // Rondo sends no empty data. A peer could keep receive() busy with it.
   if (type == Type::data && size == 0) return refuse(SSL_AD_UNEXPECTED_MESSAGE);
   if (type == Type::data && !direct) {
     in_at_ += kHeaderBytes;
@@ -414,7 +414,7 @@ std::optional<int> OpenSsl::decrypt(Place& to) {
   return {};
 }
 
-/// A message of the other side's TLS. Returns the same as decrypt().
+/// Handles a KeyUpdate or an alert from the other side. Returns the same as decrypt().
 std::optional<int> OpenSsl::obey(Type type, std::size_t size, Place content) {
   std::array<unsigned char, kKeyUpdate.size()> message{};
   if (size > message.size()) return refuse(SSL_AD_UNEXPECTED_MESSAGE);
@@ -431,7 +431,7 @@ std::optional<int> OpenSsl::obey(Type type, std::size_t size, Place content) {
   return EBADMSG;
 }
 
-/// As recv(), behind the received records.
+/// As recv(): appends to the received records.
 ssize_t OpenSsl::receiveMore() {
   if (in_at_ > 0) {
     std::memmove(in_.get(), in_.get() + in_at_, in_end_ - in_at_);

@@ -20,7 +20,7 @@ inline constexpr char kModuleSymbol[] = "rondo_tls_1";
 inline constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 24;
 
 /// TLS 1.3 over a connected, non-blocking socket that somebody else owns. No function blocks or
-/// throws. Destruction sends nothing. One thread at a time.
+/// throws. Destruction sends nothing. One thread at a time may use it.
 class Tls {
  public:
   enum class Progress { done, wants_to_read, wants_to_write, failed };
@@ -33,17 +33,17 @@ class Tls {
   /// Continues the handshake. Call it again when the socket is ready for what the result says.
   virtual Progress handshake() = 0;
 
-  /// As sendmsg(): returns the bytes that the kernel has taken, or -1 with errno. After EAGAIN or a
-  /// short count, the next call must offer all bytes that were not counted, because they may be
-  /// encrypted already; others may follow them. EPROTO: the handshake is not done, or libcrypto
-  /// failed, see trouble(). After receive() has failed, fails with the same errno; after it has
-  /// returned 0, with EPIPE.
+  /// As sendmsg(): returns how many bytes the kernel has taken, or -1 with errno. After EAGAIN or a
+  /// short count, the next call must begin with all bytes that were not counted, because they may
+  /// be encrypted already; other bytes may follow them. EPROTO: the handshake is not done, or
+  /// libcrypto failed; see trouble(). If receive() has failed, send() fails with the same errno; if
+  /// receive() has returned 0, with EPIPE.
   virtual ssize_t send(std::span<const iovec> list) = 0;
-  /// As recvmsg(): returns the bytes received, 0 at the end of the connection, or -1 with errno.
-  /// After a short count nothing more has arrived, or the next call returns 0 or the error.
-  /// Memory after the bytes that are counted is undefined, but never has bytes that are not
-  /// authentic. EBADMSG: the next record is not what the peer encrypted, or an alert; see
-  /// trouble(). EPROTO: as send().
+  /// As recvmsg(): returns how many bytes were received, 0 at the end of the connection, or -1 with
+  /// errno. After a short count nothing more has arrived, or the next call returns 0 or the error.
+  /// Memory behind the counted bytes may have changed, but never has bytes that are not authentic.
+  /// EBADMSG: the next record is not what the peer encrypted, or is an alert; see trouble().
+  /// EPROTO: as send().
   virtual ssize_t receive(std::span<const iovec> list) = 0;
   /// Whether receive() may return bytes, the end or an error although the socket has no bytes.
   virtual bool buffered() const = 0;

@@ -31,12 +31,12 @@ inline constexpr std::size_t kTrailerBytes = 1 + kTagBytes;
 /// What encryption adds to the content.
 inline constexpr std::size_t kAddedBytes = kHeaderBytes + kTrailerBytes;
 
-/// Of a record's content.
+/// The type of a record's content.
 enum class Type : unsigned char { alert = 21, handshake = 22, data = 23 };
 
 using TrafficSecret = std::array<unsigned char, 32>;
 
-/// A place in a list of pieces.
+/// A position in a list of pieces of memory.
 class Place {
  public:
   /// `from`: bytes to skip.
@@ -45,7 +45,7 @@ class Place {
     skip(from);
   }
   std::size_t left() const { return left_; }
-  /// The next bytes, up to the end of their piece and at most `most`. Goes behind them.
+  /// Returns the next bytes of the current piece, at most `most`, and moves behind them.
   std::span<unsigned char> next(std::size_t most) {
     while (offset_ == list_.front().iov_len) {
       list_ = list_.subspan(1);
@@ -60,7 +60,8 @@ class Place {
   void skip(std::size_t bytes) {
     while (bytes > 0) bytes -= next(bytes).size();
   }
-  /// The bytes of a record that begins here: up to the next piece of at least `large` bytes.
+  /// The size of a record that begins here. It ends before the next piece of at least `large`
+  /// bytes.
   std::size_t recordBytes(std::size_t large) const {
     std::size_t size = 0, offset = offset_;
     for (const iovec& piece : list_) {
@@ -87,9 +88,9 @@ class Records {
   bool start(Way way, const TrafficSecret& secret);
   /// False before start() and after libcrypto has failed.
   bool started() const { return started_; }
-  /// Goes from the direction's secret to the next, and to its key (RFC 8446, 7.2).
+  /// Replaces the secret by the next one, and the key by the one of that secret (RFC 8446, 7.2).
   bool nextKey();
-  /// Records under this key.
+  /// Number of records under this key so far.
   std::uint64_t number() const { return number_; }
 
   /// Writes a record with the next `size` bytes to `record`, which has room for size + kAddedBytes.
@@ -100,9 +101,9 @@ class Records {
   static std::size_t length(const unsigned char* record) {
     return std::size_t{record[3]} << 8 | record[4];
   }
-  /// Decrypts a whole record with a length of at least kTrailerBytes, also within its own memory.
-  /// If it is not the sender's next record, wipes what it has written and returns false. Then
-  /// started() is still true.
+  /// Decrypts a whole record whose length() is at least kTrailerBytes. `to` may be the record's own
+  /// memory. If it is not the sender's next record, wipes what it has written and returns false;
+  /// started() stays true.
   bool open(const unsigned char* record, Place to, Type& type);
 
  private:
