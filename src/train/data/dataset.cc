@@ -85,9 +85,10 @@ Data loadData(const std::string& where, std::size_t limit, Fold fold) {
   }
   std::error_code missing;
   const bool there = std::filesystem::exists(where, missing);
-  throw Error(ErrorCode::data,
-              where + (there ? ": has no data of a known kind" : ": No such file or directory") +
-                  "; known sources: " + known);
+  const char* const why = there ? ": has no data of a known kind"
+                                : ": No such file or directory (Fashion-MNIST is in Debian's "
+                                  "package dataset-fashion-mnist)";
+  throw Error(ErrorCode::data, where + why + "; known sources: " + known);
 }
 
 void checkLabels(const std::string& path, const Dataset& set) {

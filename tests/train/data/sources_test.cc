@@ -141,12 +141,14 @@ TEST_CASE("a limit keeps the first training samples, and the statistics are of t
   REQUIRE(plenty.train.size() == 50);
 }
 
-TEST_CASE("if no source is found, the error lists all sources") {
+TEST_CASE("if no source is found, the error lists all sources and says who has Fashion-MNIST") {
   TemporaryFolder folder;
   requireComplaint(folder.path(), ErrorCode::data, folder.path() + ": has no data of a known kind",
                    "idx (a folder with train-images-idx3-ubyte");
   requireComplaint(folder.file("nowhere"), ErrorCode::data,
                    folder.file("nowhere") + ": No such file or directory", "synthetic (");
+  requireComplaint(folder.file("nowhere"), ErrorCode::data, folder.file("nowhere"),
+                   "(Fashion-MNIST is in Debian's package dataset-fashion-mnist)");
   for (const DataSource* source : dataSources()) REQUIRE(!source->recognises(folder.path()));
 }
 
