@@ -233,6 +233,8 @@ TEST_CASE("a straggler delays all ranks of ddp, by the trainer's own rule", "[tr
   options.stragglers.slow = {{.rank = 2, .factor = 3}};
   CHECK(differentRanks(options, 8) == std::vector<int>{0, 2});
   CHECK(stepOf(model, options, 8, perByte) == Approx(3 * 12 + 1));
+  options.stragglers.slow = {{.rank = 0, .factor = 3}};
+  CHECK(differentRanks(options, 8) == std::vector<int>{1, 0}); // the first stands for the others
   options.stragglers.jitter = {.probability = 1, .factor = 2};
   options.stragglers.slow.clear();
   CHECK(differentRanks(options, 8).size() == 8);
