@@ -99,7 +99,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
                                                const Options& options = Options::fromEnvironment());
 
   Communicator(Communicator&&) noexcept;
-  Communicator& operator=(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept; ///< swaps: the source then holds the old one
   /// Waits for the outstanding work of this rank, at most for Options::timeout, and until the
   /// network has taken the messages that this rank sent. It does not wait for other ranks.
   ///

@@ -70,6 +70,10 @@ class Staging {
   /// Does what compat::shapeOf() does, for types that MPI allows in calls: committed ones.
   Shape shapeOf(MPI_Datatype type) const;
 
+  /// The call has begun. The program may free the communicator before it ends, so from here on
+  /// errors of the MPI library go to MPI_COMM_SELF.
+  void letGo() { comm_ = MPI_COMM_SELF; }
+
   /// Starts again with a call that cannot use the program's buffers, because they overlap: from
   /// here on all data have memory of their own.
   void setApart() {

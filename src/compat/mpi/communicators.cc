@@ -95,18 +95,9 @@ void sayWhy(const std::string& why) {
                  why.c_str());
 }
 
-/// Whether `made` is true on all ranks. All get the same answer, with ULFM also if a rank dies.
-/// Then the program must not have the communicator on any rank yet: its calls of MPIX_Comm_agree,
-/// which nothing interrupts, would meet this one.
-bool everywhere(MPI_Comm comm, bool made) {
-  int mine = made ? 1 : 0, all = 0;
-  if (faultTolerant()) return mpi().Comm_agree(comm, &mine) == MPI_SUCCESS && mine == 1;
-  return mpi().Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all == 1;
-}
-
-/// The same through Rondo. Throws if the communicator fails, as it does by a death or a revoke;
-/// then other ranks may have got an answer.
-bool everywhere(Communicator& comm, bool made) {
+/// Does what everywhere() does, through Rondo. Throws if the communicator fails, as it does by a
+/// death or a revoke; then other ranks may have got an answer.
+bool everywhereIn(Communicator& comm, bool made) {
   constexpr std::chrono::microseconds kPause{20};
   const std::byte mine{made};
   auto answer = comm.exchangeAsync({&mine, 1});
@@ -196,13 +187,13 @@ std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
     const bool can = descriptorsLeft(from);
     // No rank may wait in Rondo while another still waits in MPI. After this call all ranks are
     // past MPI.
-    if (!(faultTolerant() ? everywhere(*from.rondo, can) : everywhere(from.handle, can)))
+    if (!(faultTolerant() ? everywhereIn(*from.rondo, can) : everywhere(from.handle, can)))
       return std::nullopt;
     const auto [color, key] =
         comm == MPI_COMM_NULL ? std::pair(Communicator::kNoColor, 0) : colorAndKey(from, comm);
     part = from.rondo->split(color, key);
     // Ranks that have their part must not wait for one that has none.
-    if (faultTolerant()) everywhere(*from.rondo, true);
+    if (faultTolerant()) everywhereIn(*from.rondo, true);
     return part;
   } catch (const std::exception& error) {
     sayWhy(error.what());
@@ -303,7 +294,7 @@ bool openPart(Counterpart& at, std::optional<Communicator> part) {
   if (!part) return false;
   at.rondo = std::move(part);
   try {
-    if (everywhere(*at.rondo, completed(at, optionsOfJob()))) return true;
+    if (everywhereIn(*at.rondo, completed(at, optionsOfJob()))) return true;
   } catch (const std::exception& error) {
     sayWhy(error.what());
     leave(*at.rondo);
@@ -336,6 +327,12 @@ Counterpart* add(MPI_Comm comm, std::optional<Communicator> part,
 }
 
 } // namespace
+
+bool everywhere(MPI_Comm comm, bool here) {
+  int mine = here ? 1 : 0, all = 0;
+  if (faultTolerant()) return mpi().Comm_agree(comm, &mine) == MPI_SUCCESS && mine == 1;
+  return mpi().Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all == 1;
+}
 
 void moveMpi() {
   int done = 0;

@@ -45,6 +45,12 @@ void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm);
 /// `comm`.
 void makeCounterpartOfLiving(MPI_Comm from, MPI_Comm comm);
 
+/// Whether `here` is true on all ranks, and none is known to have died. All get the same answer,
+/// with ULFM also if a rank dies. Collective, and a barrier of the living ranks. With ULFM no rank
+/// may call MPIX_Comm_agree of the communicator meanwhile: nothing interrupts it, and it would meet
+/// this one. So the program has the communicator on no rank yet, or is in MPI_Finalize on all.
+bool everywhere(MPI_Comm comm, bool here);
+
 /// Lets the MPI library make progress. Never waits.
 void moveMpi();
 

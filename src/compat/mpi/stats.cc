@@ -9,7 +9,9 @@
 #include <cstring>
 #include <string>
 
+#include "compat/mpi/communicators.h"
 #include "compat/mpi/errors.h"
+#include "compat/mpi/ulfm.h"
 
 namespace rondo::compat {
 
@@ -71,6 +73,17 @@ void print(const Values& all, const std::string& whose) {
     }
 }
 
+/// Sums all ranks' values on rank 0. Returns whether it could; all living ranks get the same answer
+/// in a job with ULFM.
+bool summed(const Values& mine, Values& all) {
+  if (!everywhere(MPI_COMM_WORLD, true)) return false; // a rank has died
+  const bool reduced = mpi().Reduce(mine.data(), all.data(), static_cast<int>(mine.size()),
+                                    MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
+  // A rank dies meanwhile: the others must not wait for one that has already got the error.
+  if (!reduced && faultTolerant()) mpi().Comm_revoke(MPI_COMM_WORLD);
+  return everywhere(MPI_COMM_WORLD, reduced);
+}
+
 } // namespace
 
 void readStatsSetting() {
@@ -92,18 +105,14 @@ void countCall(Function function, bool immediate, Reason reason, std::size_t byt
 void printStats() {
   // A rank may have died, which is no error of MPI_Finalize.
   const ErrorsReturned quiet(MPI_COMM_WORLD);
-  int rank = 0, size = 0, anywhere = 0;
+  // RONDO_MPI_STATS may be set on some ranks only.
+  if (everywhere(MPI_COMM_WORLD, !wanted)) return;
+  int rank = 0, size = 0;
   mpi().Comm_rank(MPI_COMM_WORLD, &rank);
   mpi().Comm_size(MPI_COMM_WORLD, &size);
-  // RONDO_MPI_STATS may be set on some ranks only.
-  const int here = wanted ? 1 : 0;
   const Values mine = values();
   Values all{};
-  const bool together =
-      mpi().Allreduce(&here, &anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS;
-  if (together && !anywhere) return;
-  if (together && mpi().Reduce(mine.data(), all.data(), static_cast<int>(mine.size()), MPI_UINT64_T,
-                               MPI_SUM, 0, MPI_COMM_WORLD) == MPI_SUCCESS) {
+  if (summed(mine, all)) {
     if (rank == 0) print(all, "summed over " + std::to_string(size) + " ranks");
   } else if (wanted) {
     print(mine, "of rank " + std::to_string(rank) + " alone, since they cannot be summed");

@@ -63,7 +63,8 @@ constexpr Check kChecks[] = {
     {"handler", compat::checkHandler},   {"truncate", compat::checkTruncate},
     {"fatal", compat::checkFatal},       {"killed", compat::checkKilled},
     {"abort", compat::checkAbort},       {"unfinalized", compat::checkUnfinalized},
-    {"exit", compat::checkExit},         {"descriptors", compat::checkDescriptors}};
+    {"exit", compat::checkExit},         {"descriptors", compat::checkDescriptors},
+    {"freed", compat::checkFreed}};
 
 } // namespace
 

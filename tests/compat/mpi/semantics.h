@@ -22,6 +22,7 @@ void checkBetween();
 void checkApart();
 void checkThreads();
 void checkFinalize();
+void checkFreed();
 void checkStopped();
 void checkDescriptors();
 // semantics_data.cc

@@ -66,6 +66,46 @@ void useInThread(MPI_Comm comm, int thread) {
   }
 }
 
+/// Starts I-forms on a communicator, frees it, and only then completes them by `finish`. The last
+/// rank is late, so that the others' calls are in flight.
+void freeDuringCalls(void (*finish)(std::vector<MPI_Request>&)) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const int p = sizeOf(comm);
+  const int rank = rankIn(comm);
+  if (rank == p - 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  constexpr int kCount = 3000;
+  MPI_Datatype gaps = MPI_DATATYPE_NULL; // every other element
+  MPI_Type_vector(kCount, 1, 2, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  const std::vector<int> mine(kCount, rank);
+  std::vector<int> sum(kCount, -1), word(2 * kCount, rank),
+      all(kCount * static_cast<std::size_t>(p));
+  std::vector<MPI_Request> requests(4);
+  MPI_Iallreduce(mine.data(), sum.data(), kCount, MPI_INT, MPI_SUM, comm, &requests[0]);
+  MPI_Ibcast(word.data(), 1, gaps, p - 1, comm, &requests[1]);
+  MPI_Iallgather(mine.data(), kCount, MPI_INT, all.data(), kCount, MPI_INT, comm, &requests[2]);
+  MPI_Ibarrier(comm, &requests[3]);
+  MPI_Type_free(&gaps);
+  MPI_Comm_free(&comm);
+  require(comm == MPI_COMM_NULL, "the freed communicator's handle");
+  finish(requests);
+  require(sum == std::vector<int>(kCount, p * (p - 1) / 2), "Iallreduce of a freed communicator");
+  for (std::size_t i = 0; i + 1 < word.size(); i += 2)
+    require(word[i] == p - 1 && word[i + 1] == rank, "Ibcast of a freed communicator");
+  for (std::size_t i = 0; i < all.size(); ++i)
+    require(all[i] == static_cast<int>(i / kCount), "Iallgather of a freed communicator");
+}
+
+void finishByWait(std::vector<MPI_Request>& requests) {
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+}
+
+void finishByTest(std::vector<MPI_Request>& requests) {
+  for (MPI_Request& request : requests)
+    for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+}
+
 } // namespace
 
 /// The sender of a large message enters a collective before the receiver asks for the message. This
@@ -168,6 +208,12 @@ void checkFinalize() {
     for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
   }
   require(out.back() == sizeOf(comm), "Iallreduce before Finalize");
+}
+
+/// A communicator that is freed does not end its calls in flight.
+void checkFreed() {
+  freeDuringCalls(finishByWait);
+  freeDuringCalls(finishByTest);
 }
 
 /// MPI waits for a rank that is stopped, whichever it is, much longer than Rondo's heartbeats.

@@ -3,7 +3,8 @@
  *
  * environment: FAULT=unknown   MPIX_Comm_get_failed fails, so that no death is known
  *              FAULT=dup       after the second MPI_Comm_dup the last rank is dead, and rank 0 gets
- *                              the error that a rank may get of it; the others get none */
+ *                              the error that a rank may get of it; the others get none
+ *              FAULT=reduce    the last rank dies when it enters MPI_Reduce of MPI_COMM_WORLD */
 #define _GNU_SOURCE
 #include <mpi.h>
 #ifdef OPEN_MPI
@@ -40,6 +41,20 @@ int PMPI_Comm_dup(MPI_Comm from, MPI_Comm* comm) {
   return MPIX_ERR_PROC_FAILED;
 }
 int MPI_Comm_dup(MPI_Comm from, MPI_Comm* comm) { return PMPI_Comm_dup(from, comm); }
+
+int PMPI_Reduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root,
+                MPI_Comm comm) {
+  int (*real)(const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm) = (int (*)(
+      const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm))dlsym(RTLD_NEXT, "PMPI_Reduce");
+  int rank = 0, size = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (fault_is("reduce") && comm == MPI_COMM_WORLD && rank == size - 1) {
+    usleep(100000); /* the others wait in the MPI library */
+    raise(SIGKILL);
+  }
+  return real(in, out, count, type, op, root, comm);
+}
 
 int PMPIX_Comm_get_failed(MPI_Comm comm, MPI_Group* failed) {
   int (*real)(MPI_Comm, MPI_Group*) =
