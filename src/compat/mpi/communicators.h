@@ -14,13 +14,13 @@ namespace rondo::compat {
 
 /// Made once per MPI communicator, by all its ranks in the same call: the one that creates the
 /// communicator, or the first blocking collective on it. It is an attribute of the communicator.
-/// I-forms in flight share it, since the program may free the communicator meanwhile.
+/// Nonblocking calls in flight share it, since the program may free the communicator meanwhile.
 struct Counterpart : std::enable_shared_from_this<Counterpart> {
   std::atomic<MPI_Comm> handle; ///< MPI_COMM_SELF once the program has freed the communicator
   int rank = 0, size = 1;
   Reason refused = Reason::none; ///< otherwise there is no Rondo communicator: calls are passed on
-  /// I-forms use a communicator of their own: programs assume that they are not ordered with the
-  /// blocking forms, which MPI's text does not promise, but MPI libraries do.
+  /// Nonblocking calls use a communicator of their own: programs assume that they are not ordered
+  /// with the blocking forms, which MPI's text does not promise, but MPI libraries do.
   std::optional<Communicator> rondo, immediate;
   std::size_t sockets = 0; ///< that the channels of both can hold
 };

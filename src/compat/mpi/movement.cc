@@ -1,4 +1,4 @@
-// MPI_Bcast, Scatter, Gather, Allgather, Alltoall, Barrier and their I-forms.
+// MPI_Bcast, Scatter, Gather, Allgather, Alltoall, Barrier and their nonblocking forms.
 //
 // They are taken over for all datatypes, and data are moved as bytes: ranks may describe the same
 // data by different types, but the number of bytes must be the same.

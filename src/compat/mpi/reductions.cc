@@ -1,4 +1,5 @@
-// MPI_Allreduce, Reduce, Reduce_scatter, Reduce_scatter_block, Scan, Exscan and their I-forms.
+// MPI_Allreduce, Reduce, Reduce_scatter, Reduce_scatter_block, Scan, Exscan and their nonblocking
+// forms.
 //
 // They are taken over if Rondo supports both operator and type, which MPI requires to be the same
 // on all ranks.

@@ -1,4 +1,4 @@
-// Keeps the I-forms in flight; implements the functions by which programs wait for them.
+// Keeps the nonblocking calls in flight; implements the functions by which programs wait for them.
 #include "compat/mpi/requests.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace rondo::compat {
 
 namespace {
 
-/// In-flight calls by request handle. Programs without I-forms pay only for reading the counter.
+/// In-flight calls by request handle. Programs without nonblocking calls pay only for reading the
+/// counter.
 std::atomic<int> in_flight{0};
 std::mutex mutex;
 std::unordered_map<MPI_Request, Pending*> all;
@@ -45,8 +46,8 @@ int release(void* state) {
 /// MPI does not let programs cancel collectives.
 int cancel(void*, int) { return MPI_SUCCESS; }
 
-/// A request of the program that is an I-form of ours. It keeps the error, since the MPI library
-/// destroys the Pending while it reports completion.
+/// A request of the program that is a nonblocking call of ours. It keeps the error, since the MPI
+/// library destroys the Pending while it reports completion.
 struct Ours {
   int index;
   Pending* pending;

@@ -1,4 +1,4 @@
-// I-forms in flight. Each is a generalized request, which all MPI functions accept.
+// Nonblocking calls in flight. Each is a generalized request, which all MPI functions accept.
 #pragma once
 
 #include <memory>

@@ -95,7 +95,7 @@ void takeTurn(const Form& form, Mode mode, Counterpart& at, Staging& staging) {
 template <class Form>
 Reason decide(Form& form, MPI_Comm comm, bool immediate, Counterpart*& at) {
   if (const Reason reason = form.refuse(); reason != Reason::none) return reason;
-  // Making a counterpart waits for other ranks, which an I-form must not do.
+  // Making a counterpart waits for other ranks, which a nonblocking call must not do.
   at = counterpartFor(comm, !immediate);
   if (!at) {
     if (!communicatorsActive()) return Reason::inactive;
@@ -146,7 +146,7 @@ int run(Form form, MPI_Comm comm, const PassOn& pass_on) noexcept {
   }
 }
 
-/// Starts the I-form.
+/// Starts the nonblocking call.
 template <class Form, class PassOn>
 int start(Form form, MPI_Comm comm, MPI_Request* request, const PassOn& pass_on) noexcept {
   try {

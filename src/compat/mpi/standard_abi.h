@@ -203,7 +203,7 @@ RONDO_MPI_DECLARE(Testsome, (int, MPI_Request*, int*, int*, MPI_Status*))
 RONDO_MPI_DECLARE(Request_get_status, (MPI_Request, int*, MPI_Status*))
 #undef RONDO_MPI_DECLARE
 
-/// Declares a collective and its I-form, which has a request as its last argument.
+/// Declares a collective and its nonblocking form, which has a request as its last argument.
 #define RONDO_MPI_DECLARE(name, i_name, ...)   \
   int MPI_##name(__VA_ARGS__);                 \
   int PMPI_##name(__VA_ARGS__);                \

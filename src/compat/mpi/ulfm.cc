@@ -54,7 +54,7 @@ bool awaitDeath(MPI_Comm comm, int rank) {
   // Launchers tell of a death within milliseconds. One that does not must not block the program.
   constexpr std::chrono::seconds kLimit{5};
   constexpr std::chrono::microseconds kPause{20};
-  // The program has freed the communicator of an I-form, so that MPI cannot be asked.
+  // The program has freed the communicator of a nonblocking call, so that MPI cannot be asked.
   if (comm == MPI_COMM_SELF) return true;
   const auto end = std::chrono::steady_clock::now() + kLimit;
   MPI_Group all = MPI_GROUP_NULL;

@@ -1,5 +1,5 @@
-// MPI_Scatterv, Gatherv, Allgatherv, Alltoallv and their I-forms: blocks of different sizes, moved
-// as bytes.
+// MPI_Scatterv, Gatherv, Allgatherv, Alltoallv and their nonblocking forms: blocks of different
+// sizes, moved as bytes.
 #include <cstddef>
 
 #include "compat/mpi/run.h"

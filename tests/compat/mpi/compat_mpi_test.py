@@ -140,7 +140,7 @@ def statistics_of(output):
 
 
 def check_immediate(options, ranks):
-    """I-forms are taken over from the first call of a communicator on."""
+    """Nonblocking calls are taken over from the first call of a communicator on."""
     what = f"semantics immediate on {ranks} ranks"
     status, output = run(options, ranks, "semantics", "immediate", statistics=True)
     taken, passed = statistics_of(output)

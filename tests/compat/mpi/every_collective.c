@@ -1,4 +1,4 @@
-/* Calls every collective that an interposer takes over, blocking and as I-form, on three
+/* Calls every collective that an interposer takes over, blocking and as nonblocking calls, on three
  * communicators, and checks the results. It needs only C99 and MPI 3.0.
  *
  * Prints the MPI library's version and "every_collective: ok" on rank 0. */
@@ -17,7 +17,7 @@ static int counts[MOST_RANKS], places[MOST_RANKS];
 static void check(int holds, const char* call, int form) {
   if (holds) return;
   fprintf(stderr, "FAILED: rank %d of %d: %s, %s\n", rank, size, call,
-          form ? "I-form" : "blocking");
+          form ? "nonblocking call" : "blocking");
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -34,7 +34,7 @@ static void fill(void) {
   }
 }
 
-/* Calls MPI_blocking, or the I-form and a wait for it. */
+/* Calls MPI_blocking, or the nonblocking form and a wait for it. */
 #define CALL(form, blocking, immediate, ...)                                \
   do {                                                                      \
     fill();                                                                 \

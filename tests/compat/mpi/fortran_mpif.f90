@@ -1,4 +1,5 @@
-! Collectives of a Fortran program with mpif.h: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks, an I-form.
+! Collectives of a Fortran program with mpif.h: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks,
+! a nonblocking call.
 program fortran_mpif
   implicit none
   include 'mpif.h'

@@ -1,4 +1,5 @@
-! Collectives of a Fortran program with use mpi: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks, an I-form.
+! Collectives of a Fortran program with use mpi: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks,
+! a nonblocking call.
 program fortran_use_mpi
   use mpi
   implicit none

@@ -1,5 +1,5 @@
-! Collectives of a Fortran program with use mpi_f08: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks, an
-! I-form.
+! Collectives of a Fortran program with use mpi_f08: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks, a
+! nonblocking call.
 program fortran_use_mpi_f08
   use mpi_f08
   implicit none

@@ -1,5 +1,5 @@
 // Compares every collective with the MPI library's own in the same process: type x operator x in
-// place x root x count x spread x communicator, blocking and as I-form.
+// place x root x count x spread x communicator, blocking and as nonblocking calls.
 //
 //   compat_mpi_grid [--seed N] [--passes N] [--taken-over] [--large] [--part I/N]
 //
@@ -27,7 +27,9 @@ enum class Form { blocking, wait, test };
 constexpr auto kForms = std::to_array<Form>({Form::blocking, Form::wait, Form::test});
 
 const char* name(Form form) {
-  return form == Form::blocking ? "" : form == Form::wait ? "I-form and Wait: " : "I-form, Test: ";
+  return form == Form::blocking ? ""
+         : form == Form::wait   ? "nonblocking call and Wait: "
+                                : "nonblocking call, Test: ";
 }
 
 bool hasInPlace(Collective what) {
@@ -129,7 +131,7 @@ void Grid::avoidKnownFaults(Shape& shape, const Communicator& where) const {
 }
 
 Form Grid::formThatWorks(const Shape& shape, Form form) const {
-  // The call is passed on, and MPICH 4.0.2's I-forms give wrong results.
+  // The call is passed on, and MPICH 4.0.2's nonblocking calls give wrong results.
   if (reduces(shape.what) && base(shape).type == MPI_LONG_DOUBLE_INT) return Form::blocking;
   // Open MPI 4.1.4 hangs.
   if (shape.what == Collective::Alltoallv && shape.in_place && !options_.taken_over) {
@@ -235,7 +237,7 @@ int main(int argc, char** argv) {
     const Communicator& world = communicators.all()[0];
     const Datatypes types;
     Progress progress(world.rank);
-    // A blocking call makes the counterpart; in_flight.cc tests I-forms before it.
+    // A blocking call makes the counterpart; in_flight.cc tests nonblocking calls before it.
     for (const Communicator& where : communicators.all()) MPI_Barrier(where.comm);
     for (int pass = 0; pass < options.passes; ++pass) {
       const std::uint64_t seed = mix(options.seed + static_cast<std::uint64_t>(pass));

@@ -1,5 +1,6 @@
-// Several I-forms in flight at once, on several communicators, together with the program's own
-// messages and an I-form that is always passed on. They are completed in every way that MPI has.
+// Several nonblocking calls in flight at once, on several communicators, together with the
+// program's own messages and a nonblocking call that is always passed on. They are completed in
+// every way that MPI has.
 //
 //   compat_mpi_in_flight [ROUNDS]
 #include <array>
@@ -207,7 +208,7 @@ void round(const Datatypes& types, const Communicators& communicators, std::uint
   std::string problem = way.finish(requests);
   if (problem.empty() && !allNull(requests)) problem = "a request is left";
   progress.end(way.name, problem);
-  progress.begin("own messages and Iscan among I-forms");
+  progress.begin("own messages and Iscan among nonblocking calls");
   progress.end("own", own.right() ? "" : "other values");
   for (const Case& one : cases) {
     progress.begin(std::string(way.name) + " of " + one.describe());
@@ -227,7 +228,8 @@ int main(int argc, char** argv) {
     const Datatypes types;
     Progress progress(communicators.all()[0].rank);
     for (int i = 0; i < rounds; ++i) {
-      // A blocking call makes a communicator's counterpart: I-forms before it are passed on.
+      // A blocking call makes a communicator's counterpart: nonblocking calls before it are passed
+      // on.
       if (i == 1) {
         for (const Communicator& each : communicators.all()) MPI_Barrier(each.comm);
       }

@@ -24,7 +24,7 @@ std::vector<int> number(std::size_t count, int from) {
 
 /// Makes the call with both libraries; receives `count` ints.
 void compare(Operation operation, std::size_t count, bool immediate, Progress& progress) {
-  progress.begin(std::string(immediate ? "I-form of " : "") + name(operation.what) +
+  progress.begin(std::string(immediate ? "nonblocking call of " : "") + name(operation.what) +
                  " on an intercommunicator");
   std::vector<int> expected = number(count, -1000);
   std::vector<int> got = expected;

@@ -43,7 +43,7 @@ struct Operation {
   Side receive; ///< also Bcast's only buffer
 };
 
-/// Makes the call, or its I-form if `request` is not null. Returns MPI's code.
+/// Makes the call, or its nonblocking form if `request` is not null. Returns MPI's code.
 int call(const Library& library, const Operation& operation, MPI_Request* request);
 
 } // namespace compat

@@ -13,7 +13,7 @@ constexpr int kChildren = 2;
 
 void wait(MPI_Request& request) { MPI_Wait(&request, MPI_STATUS_IGNORE); }
 
-/// Only I-forms, then the end of the communicator.
+/// Only nonblocking calls, then the end of the communicator.
 void useByImmediate(MPI_Comm comm, const std::string& what) {
   if (comm == MPI_COMM_NULL) return;
   const int p = sizeOf(comm);
@@ -106,7 +106,7 @@ void useTogether(MPI_Comm merged) {
 
 } // namespace
 
-/// Communicators without any blocking collective: their I-forms are taken over, as the
+/// Communicators without any blocking collective: their nonblocking calls are taken over, as the
 /// statistics show.
 void checkImmediate() {
   useByImmediate(MPI_COMM_WORLD, "MPI_COMM_WORLD");
@@ -137,9 +137,9 @@ void checkImmediate() {
   useMerged();
 }
 
-/// MPI_Comm_idup does not synchronise ranks, so the new communicator's I-forms are taken over only
-/// after a blocking collective. A rank that waits for the communicator does not wait for other
-/// ranks' waits.
+/// MPI_Comm_idup does not synchronise ranks, so the new communicator's nonblocking calls are taken
+/// over only after a blocking collective. A rank that waits for the communicator does not wait for
+/// other ranks' waits.
 void checkIdup() {
   const int rank = rankIn(MPI_COMM_WORLD);
   const int p = sizeOf(MPI_COMM_WORLD);

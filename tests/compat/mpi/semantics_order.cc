@@ -66,8 +66,8 @@ void useInThread(MPI_Comm comm, int thread) {
   }
 }
 
-/// Starts I-forms on a communicator, frees it, and only then completes them by `finish`. The last
-/// rank is late, so that the others' calls are in flight.
+/// Starts nonblocking calls on a communicator, frees it, and only then completes them by `finish`.
+/// The last rank is late, so that the others' calls are in flight.
 void freeDuringCalls(void (*finish)(std::vector<MPI_Request>&)) {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -133,8 +133,8 @@ void checkOrdering() {
   }
 }
 
-/// Programs that MPI forbids but its libraries tolerate: blocking forms and I-forms are in another
-/// order on rank 0 than elsewhere.
+/// Programs that MPI forbids but its libraries tolerate: blocking forms and nonblocking calls are
+/// in another order on rank 0 than elsewhere.
 void checkApart() {
   const MPI_Comm comm = MPI_COMM_WORLD;
   int one = 1;
@@ -193,7 +193,7 @@ void checkThreads() {
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
-/// MPI_Finalize directly after I-forms whose end only Test has reported; a communicator
+/// MPI_Finalize directly after nonblocking calls whose end only Test has reported; a communicator
 /// still exists.
 void checkFinalize() {
   MPI_Comm comm = MPI_COMM_NULL;

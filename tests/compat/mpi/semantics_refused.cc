@@ -131,8 +131,9 @@ void checkRefused() {
     for (const bool immediate : {false, true})
       for (const auto& [block, other] : {std::array{kFew, kMany}, std::array{kMany, kFew}}) {
         const Uneven call{what, block, other};
-        const std::string title = std::string(immediate ? "I-form of " : "") + name(what) + " of " +
-                                  std::to_string(block) + " and " + std::to_string(other);
+        const std::string title = std::string(immediate ? "nonblocking call of " : "") +
+                                  name(what) + " of " + std::to_string(block) + " and " +
+                                  std::to_string(other);
         Buffers buffers(p, rank);
         const bool blamed = rank == call.odd(p) && call.sent() > call.received();
         requireClass(finish(operationOf(call, buffers, comm), immediate),
@@ -153,7 +154,7 @@ void checkAliased() {
     if (what == Collective::Bcast || what == Collective::Barrier) continue;
     for (const bool immediate : {false, true}) {
       const std::string title =
-          std::string(immediate ? "I-form of " : "") + name(what) + " of one buffer";
+          std::string(immediate ? "nonblocking call of " : "") + name(what) + " of one buffer";
       const Uneven call{what, kFew, kFew};
       Buffers buffers(p, rank);
       Operation operation = operationOf(call, buffers, comm);
