@@ -40,9 +40,6 @@ constexpr std::uint32_t kLateSegments = 2;
 constexpr std::uint64_t kTick = 10'000;
 /// A line of a dump is at most 64 KiB long.
 constexpr std::size_t kMostLinks = 400;
-/// A socket that is no connection for so long after it was first seen will not become one: it is
-/// of another kind, or listens.
-constexpr std::int64_t kConnecting = 10'000'000'000;
 
 std::int64_t steadyClock() {
   timespec now{};
@@ -143,8 +140,10 @@ void LinkCounters::readNamespace(ino_t number, Namespace& space) {
   if (!space.kernel || !space.error.empty()) return;
   bool fresh = false;
   for (const std::uint64_t inode : space.inodes)
-    if (!space.names.contains(inode))
-      fresh |= now_.time - space.unnamed.try_emplace(inode, now_.time).first->second < kConnecting;
+    if (!space.names.contains(inode)) {
+      const auto [first, unseen] = space.unnamed.try_emplace(inode, now_.time);
+      fresh = fresh || unseen || now_.time - first->second < connecting_.count();
+    }
   if (fresh) readAll(space);
   else readKnown(space);
   // A socket whose answer has not ended refuses the next request.

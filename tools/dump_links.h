@@ -4,6 +4,7 @@
 #include <linux/inet_diag.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,11 @@ namespace rondo::tools {
 /// is asked for theirs one by one, so that connections of other processes cost nothing.
 class LinkCounters {
  public:
+  /// `connecting`: a socket that is no connection for so long after it was first seen will not
+  /// become one: it is of another kind, or listens.
+  explicit LinkCounters(std::chrono::nanoseconds connecting = std::chrono::seconds(10))
+      : connecting_(connecting) {}
+
   /// Reads the counters of these processes' connections to other hosts.
   void read(const std::vector<std::string>& pids);
 
@@ -78,6 +84,7 @@ class LinkCounters {
   int ask(int kernel, unsigned flags, const Name& name, const Use& use);
   void add(const inet_diag_msg& socket, std::size_t bytes);
 
+  std::chrono::nanoseconds connecting_;
   std::map<ino_t, Namespace> spaces_;
   std::map<std::string, Process> processes_;
   Reading before_, now_;

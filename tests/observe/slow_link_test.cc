@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -140,10 +141,12 @@ TEST_CASE("dump: links are those of the process, and not those of other processe
   CHECK(withoutTime(ours) != withoutTime(theirs));
 }
 
-TEST_CASE("dump: links are followed from reading to reading, while connections come and go") {
+/// `connecting`: see LinkCounters.
+void checkReadings(std::chrono::seconds connecting) {
+  INFO("connecting " << connecting.count());
   const std::string self = std::to_string(::getpid());
   auto first = std::make_unique<TwoEnds>("127.0.0.4");
-  LinkCounters links;
+  LinkCounters links(connecting);
   const auto reading = [&] {
     links.read({self});
     return links.text(self);
@@ -161,6 +164,12 @@ TEST_CASE("dump: links are followed from reading to reading, while connections c
   CHECK(countOf(reading(), "\"from\"") == 4);
   first.reset();
   CHECK(countOf(reading(), "\"from\"") == 2);
+}
+
+// With 0 seconds the last readings ask for the connections one by one, else for a list.
+TEST_CASE("dump: links are followed from reading to reading, while connections come and go") {
+  checkReadings(std::chrono::seconds(0));
+  checkReadings(std::chrono::hours(1));
 }
 
 TEST_CASE("dump: links that the kernel did not list are an error, and not links without data") {
