@@ -159,7 +159,7 @@ TEST_CASE("endpoint: rondo watch answers while its looks take longer than the in
       "for TRY in $(seq 100); do\n"
       "  timeout 30 python3 -c 'import sys, urllib.request as r;"
       " print(r.urlopen(sys.argv[1]).read().decode())' $(sed 's/metrics: //' err) >page || break\n"
-      "  grep -q far page && break\n"
+      "  [ $(grep -c 'rondo_job=\"j\"' page) -ge 50 ] && break\n"
       "  sleep 0.3\ndone\ncat page\nkill $WATCH; wait\n");
   INFO(outcome.out << outcome.err << readFile(folder.file("err")));
   CHECK(countOf(outcome.out, "rondo_job=\"j\"") >= 50);
