@@ -59,8 +59,8 @@ std::uint64_t hashOf(int family, const __be32 (&address)[4]) {
   return hash;
 }
 
-std::vector<std::uint64_t> socketsOf(const std::string& pid) {
-  std::vector<std::uint64_t> inodes;
+std::set<std::uint64_t> socketsOf(const std::string& pid) {
+  std::set<std::uint64_t> inodes;
   std::error_code error;
   std::filesystem::directory_iterator at("/proc/" + pid + "/fd", error);
   for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
@@ -71,7 +71,7 @@ std::vector<std::uint64_t> socketsOf(const std::string& pid) {
     if (target.starts_with(kSocket) &&
         std::from_chars(target.data() + kSocket.size(), target.data() + target.size(), inode).ec ==
             std::errc())
-      inodes.push_back(inode);
+      inodes.insert(inode);
   }
   return inodes;
 }
@@ -130,41 +130,76 @@ std::string hex(std::uint64_t value) {
 
 } // namespace
 
-/// Reads all connections of the process's network namespace. Returns why it cannot; empty: it did.
-std::string LinkCounters::readNamespace(ino_t number, const std::string& pid) {
-  std::string error;
-  Descriptor& kernel = kernels_[number];
-  if (!kernel) error = openKernel(number == namespaceOf("self") ? "" : pid, kernel);
-  for (const int family : {AF_INET, AF_INET6})
-    if (kernel && error.empty()) error = readAll(kernel.get(), family);
+void LinkCounters::readNamespace(ino_t number, Namespace& space) {
+  const auto gone = [&](const auto& one) { return !space.inodes.contains(one.first); };
+  std::erase_if(space.names, gone);
+  std::erase_if(space.unnamed, gone);
+  space.error.clear();
+  if (!space.kernel)
+    space.error = openKernel(number == namespaceOf("self") ? "" : space.pid, space.kernel);
+  if (!space.kernel || !space.error.empty()) return;
+  bool fresh = false;
+  for (const std::uint64_t inode : space.inodes)
+    if (!space.names.contains(inode)) {
+      const auto [first, unseen] = space.unnamed.try_emplace(inode, now_.time);
+      fresh = fresh || unseen || now_.time - first->second < connecting_.count();
+    }
+  if (fresh) readAll(space);
+  else readKnown(space);
   // A socket whose answer has not ended refuses the next request.
-  if (!error.empty()) kernel = Descriptor();
-  return error;
+  if (!space.error.empty()) space.kernel = Descriptor();
 }
 
-/// Returns why it failed; empty: it did not.
-std::string LinkCounters::readAll(int kernel, int family) {
-  const auto failed = [](int error) {
-    return std::string("the kernel does not list TCP connections: ") + std::strerror(error);
-  };
+void LinkCounters::readAll(Namespace& space) {
+  for (const int family : {AF_INET, AF_INET6}) {
+    const int error = ask(space.kernel.get(), NLM_F_DUMP, {.family = family},
+                          [&](const inet_diag_msg& socket, std::size_t bytes) {
+                            const std::uint64_t inode = socket.idiag_inode;
+                            if (!space.inodes.contains(inode)) return;
+                            const bool local = hashOf(family, socket.id.idiag_src) ==
+                                               hashOf(family, socket.id.idiag_dst);
+                            space.names[inode] = {family, socket.id, local};
+                            space.unnamed.erase(inode);
+                            if (!local) add(socket, bytes);
+                          });
+    if (error == 0) continue;
+    space.error = std::string("the kernel does not list TCP connections: ") + std::strerror(error);
+    return;
+  }
+}
+
+void LinkCounters::readKnown(Namespace& space) {
+  for (const auto& [inode, name] : space.names) {
+    if (name.local) continue;
+    const int error =
+        ask(space.kernel.get(), 0, name,
+            [this](const inet_diag_msg& socket, std::size_t bytes) { add(socket, bytes); });
+    if (error == 0 || error == ENOENT || error == ESTALE) continue; // it has been closed
+    space.error = std::string("the kernel does not show a TCP connection: ") + std::strerror(error);
+    return;
+  }
+}
+
+int LinkCounters::ask(int kernel, unsigned flags, const Name& name, const Use& use) {
   struct {
     nlmsghdr head;
     inet_diag_req_v2 body;
   } request{};
   request.head.nlmsg_len = sizeof(request);
   request.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  request.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.head.nlmsg_flags = static_cast<__u16>(NLM_F_REQUEST | flags);
   request.head.nlmsg_seq = ++request_;
-  request.body.sdiag_family = static_cast<__u8>(family);
+  request.body.sdiag_family = static_cast<__u8>(name.family);
   request.body.sdiag_protocol = IPPROTO_TCP;
   request.body.idiag_ext = 1 << (INET_DIAG_INFO - 1);
   request.body.idiag_states = 1U << kEstablished;
-  if (::send(kernel, &request, sizeof(request), 0) < 0) return failed(errno);
+  request.body.id = name.id;
+  if (::send(kernel, &request, sizeof(request), 0) < 0) return errno;
   alignas(nlmsghdr) std::array<char, 65536> answer;
   while (true) {
     const ssize_t got = ::recv(kernel, answer.data(), answer.size(), 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return failed(got < 0 ? errno : EPROTO);
+    if (got <= 0) return got < 0 ? errno : EPROTO;
     auto left = static_cast<unsigned>(got);
     for (auto* head = reinterpret_cast<nlmsghdr*>(answer.data()); NLMSG_OK(head, left);
          head = NLMSG_NEXT(head, left)) {
@@ -173,16 +208,17 @@ std::string LinkCounters::readAll(int kernel, int family) {
       if (head->nlmsg_type == NLMSG_DONE || head->nlmsg_type == NLMSG_ERROR) {
         std::int32_t result = 0; // 0, or minus the error number
         if (bytes >= sizeof(result)) std::memcpy(&result, NLMSG_DATA(head), sizeof(result));
-        return result == 0 ? "" : failed(-result);
+        return -result;
       }
-      if (head->nlmsg_type == SOCK_DIAG_BY_FAMILY)
-        add(*static_cast<const inet_diag_msg*>(NLMSG_DATA(head)), bytes);
+      if (head->nlmsg_type != SOCK_DIAG_BY_FAMILY || bytes < sizeof(inet_diag_msg)) continue;
+      use(*static_cast<const inet_diag_msg*>(NLMSG_DATA(head)), bytes);
+      if ((flags & NLM_F_DUMP) == 0) return 0; // one connection has one answer
     }
   }
 }
 
 void LinkCounters::add(const inet_diag_msg& socket, std::size_t bytes) {
-  if (bytes < sizeof(socket)) return;
+  if (socket.idiag_state != kEstablished) return;
   const tcp_info info = infoOf(socket, bytes);
   Connection connection{
       .from = hashOf(socket.idiag_family, socket.id.idiag_src),
@@ -191,21 +227,23 @@ void LinkCounters::add(const inet_diag_msg& socket, std::size_t bytes) {
       .busy = info.tcpi_busy_time - std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited),
       .queued = info.tcpi_unacked > kLateSegments || info.tcpi_notsent_bytes > 0};
   connection.average = connection.acknowledged * 1'000'000 / (connection.busy + kTick);
-  if (connection.from != connection.to) now_.sockets[socket.idiag_inode] = connection;
+  now_.sockets[socket.idiag_inode] = connection;
 }
 
 void LinkCounters::read(const std::vector<std::string>& pids) {
   before_ = std::exchange(now_, {});
-  processes_.clear();
   now_.time = steadyClock();
-  std::map<ino_t, std::string> errors; // of the namespaces that were read
+  processes_.clear();
+  for (auto& [number, space] : spaces_) space.pid.clear(), space.inodes.clear();
   for (const std::string& pid : pids) {
     const ino_t number = namespaceOf(pid);
     if (number == 0) continue; // it has ended, or belongs to another user
-    const auto [error, first] = errors.try_emplace(number);
-    if (first) error->second = readNamespace(number, pid);
-    processes_[pid] = {socketsOf(pid), error->second};
+    Process& process = processes_[pid] = {number, socketsOf(pid)};
+    spaces_[number].pid = pid;
+    spaces_[number].inodes.insert(process.inodes.begin(), process.inodes.end());
   }
+  std::erase_if(spaces_, [](const auto& one) { return one.second.pid.empty(); });
+  for (auto& [number, space] : spaces_) readNamespace(number, space);
 }
 
 bool LinkCounters::queued() const {
@@ -221,8 +259,9 @@ bool LinkCounters::queued() const {
 std::string LinkCounters::text(const std::string& pid) const {
   const auto process = processes_.find(pid);
   if (process == processes_.end()) return "";
-  if (const std::string& error = process->second.error; !error.empty())
-    return "\"links_error\":\"" + error + "\",";
+  const auto space = spaces_.find(process->second.space);
+  if (space != spaces_.end() && !space->second.error.empty())
+    return "\"links_error\":\"" + space->second.error + "\",";
   if (before_.time == 0) return "";
   std::map<std::pair<std::uint64_t, std::uint64_t>, Connection> links;
   for (const std::uint64_t inode : process->second.inodes) {

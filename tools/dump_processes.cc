@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -26,6 +28,8 @@ namespace rondo::tools {
 namespace {
 
 constexpr std::int64_t kKeepSeconds = 30;
+/// Between two searches for records passes so many times the processor time that a search takes.
+constexpr int kSearchPause = 19;
 
 /// The names in a folder; errno tells why there are none.
 std::vector<std::string> namesIn(const std::string& folder) {
@@ -66,6 +70,17 @@ bool canWrite(const std::string& pid, const std::string& descriptor) {
   while (file >> word)
     if (word == "flags:") file >> std::oct >> flags;
   return (flags & O_ACCMODE) == O_RDWR;
+}
+
+bool contains(const std::vector<std::string>& all, const std::string& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+/// Of this thread.
+std::chrono::nanoseconds processorTime() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
 std::int64_t steadySeconds() {
@@ -131,22 +146,53 @@ std::string reasonOf(const std::string& pid, FoundRecord::Why why) {
 }
 
 void WatchedProcesses::findNew() {
+  const std::chrono::nanoseconds begin = processorTime();
+  const bool search = Clock::now() >= search_;
+  std::map<std::string, std::string> others;
   for (const std::string& pid : pids_.empty() ? ownProcesses() : pids_) {
     const std::string started = statField(pid, kStarted);
     const auto [first, end] = processes_.equal_range(pid);
     if (started.empty() ||
         std::any_of(first, end, [&](const auto& known) { return known.second.started == started; }))
       continue;
-    FoundRecord found = findRecord(pid);
-    if (found.memory) processes_.emplace(pid, Process{started, std::move(found.memory), 0});
+    const auto other = others_.find(pid);
+    const bool skip = !search && other != others_.end() && other->second == started;
+    FoundRecord found = skip ? FoundRecord() : findRecord(pid);
+    if (found.memory) processes_.emplace(pid, Process{started, std::move(found.memory)});
+    else others[pid] = started;
+  }
+  others_ = std::move(others);
+  if (search) search_ = Clock::now() + kSearchPause * (processorTime() - begin);
+}
+
+void WatchedProcesses::choose() {
+  if (choice_.processes.empty() && choice_.job.empty()) return;
+  std::set<std::uint64_t> jobs;
+  std::map<const Process*, std::set<std::uint64_t>> jobs_of;
+  for (const auto& [pid, process] : processes_) {
+    const auto& own = jobs_of[&process] = observe::jobsIn(process.memory.get());
+    if (choice_.processes.empty() || contains(choice_.processes, pid))
+      jobs.insert(own.begin(), own.end());
+  }
+  if (!choice_.job.empty()) {
+    std::uint64_t number = 0;
+    const char* const end = choice_.job.data() + choice_.job.size();
+    const bool read = std::from_chars(choice_.job.data(), end, number, 16).ptr == end;
+    std::erase_if(jobs, [&](std::uint64_t job) { return !read || job != number; });
+  }
+  for (auto& [pid, process] : processes_) {
+    const auto& own = jobs_of[&process];
+    process.chosen =
+        std::any_of(own.begin(), own.end(), [&](std::uint64_t job) { return jobs.contains(job); });
   }
 }
 
 int WatchedProcesses::write(int to, std::uint64_t calls) {
   findNew();
+  choose();
   std::vector<std::string> alive;
   for (const auto& [pid, process] : processes_)
-    if (process.ended == 0) alive.push_back(pid);
+    if (process.ended == 0 && process.chosen) alive.push_back(pid);
   links_.read(alive);
   int written = 0;
   for (auto at = processes_.begin(); at != processes_.end();) {
@@ -155,6 +201,10 @@ int WatchedProcesses::write(int to, std::uint64_t calls) {
     if (state == 'X' && process.ended == 0) process.ended = steadySeconds();
     if (process.ended != 0 && steadySeconds() - process.ended > kKeepSeconds) {
       at = processes_.erase(at);
+      continue;
+    }
+    if (!process.chosen) {
+      ++at;
       continue;
     }
     const std::string links = state == 'X' ? "" : links_.text(pid);

@@ -1,9 +1,11 @@
 // Finds the processes that have a record of calls, and reads it from outside.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/descriptor.h"
@@ -31,16 +33,26 @@ std::string reasonOf(const std::string& pid, FoundRecord::Why why);
 /// The process's state as in /proc/PID/stat: 'R', 'S', 'T', ...; 'X': it has ended.
 char stateOf(const std::string& pid);
 
-/// Processes whose records are read again and again, also after they have ended.
+/// Which jobs to read.
+struct JobChoice {
+  std::vector<std::string> processes = {}; ///< the jobs of these; empty: all jobs
+  std::string job = {};                    ///< only this one, by its number in dumps; empty: all
+};
+
+/// Processes whose records are read again and again, also after they have ended. Processes without
+/// a record are searched for one for at most a twentieth of a processor's time: beside processes
+/// that have thousands of descriptors, a rank may be found some looks late.
 class WatchedProcesses {
  public:
   /// `pids`: these; empty: all processes of this user, also those that start later.
-  explicit WatchedProcesses(std::vector<std::string> pids) : pids_(std::move(pids)) {}
+  explicit WatchedProcesses(std::vector<std::string> pids, JobChoice choice = {})
+      : pids_(std::move(pids)), choice_(std::move(choice)) {}
 
-  /// Writes a dump of each process to `to`, with the last `calls` calls of each communicator. A
-  /// process that has ended is in the dumps of the next 30 seconds, with state 'X'. From the second
-  /// time on they say what the processes' links did since the time before. Returns how many dumps
-  /// it wrote. Throws Error(system) if `to` cannot be written.
+  /// Writes a dump of each process that has a communicator of a chosen job to `to`, with the last
+  /// `calls` calls of each communicator. A process that has ended is in the dumps of the next 30
+  /// seconds, with state 'X'. From the second time on they say what the processes' links did since
+  /// the time before. Returns how many dumps it wrote. Throws Error(system) if `to` cannot be
+  /// written.
   int write(int to, std::uint64_t calls);
 
  private:
@@ -48,12 +60,18 @@ class WatchedProcesses {
     std::string started; ///< when, as /proc tells it: tells apart processes of the same number
     Descriptor memory;
     std::int64_t ended = 0; ///< seconds; 0: it runs
+    bool chosen = true;
   };
+  using Clock = std::chrono::steady_clock;
 
   void findNew();
+  void choose();
 
   const std::vector<std::string> pids_;
+  const JobChoice choice_;
   std::multimap<std::string, Process> processes_; ///< by number
+  std::map<std::string, std::string> others_;     ///< processes without a record: when they started
+  Clock::time_point search_;                      ///< when to look again whether these have one
   LinkCounters links_;
 };
 

@@ -75,10 +75,10 @@ int watchOn(Watch& watch, const WatchOptions& options, PageServer* server) {
     const View view = watch.look();
     // With an endpoint only troubles are printed, and the JSON objects that were asked for.
     if ((!server || options.json) && !show(view, options)) return kError;
+    if (server) server->show(metricsOf(view));
     next = std::max(next + std::chrono::duration_cast<Clock::duration>(Seconds(options.interval)),
                     Clock::now());
-    if (server) server->serve(metricsOf(view), next);
-    else std::this_thread::sleep_until(next);
+    std::this_thread::sleep_until(next);
   }
 }
 

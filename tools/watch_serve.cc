@@ -1,4 +1,4 @@
-// A listener, and its clients in one poll().
+// A thread with a listener, and its clients in one poll().
 #include "tools/watch_serve.h"
 
 #include <fcntl.h>
@@ -24,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostClients = 64, kLongestRequest = 4096;
 constexpr std::chrono::seconds kTimeOfClient{2};
+constexpr std::chrono::milliseconds kNoDescriptors{100};
 
 std::string answerOf(const char* status, const std::string& body) {
   return std::string("HTTP/1.1 ") + status +
@@ -87,8 +88,9 @@ void PageServer::accept() {
   while (true) {
     Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
-      // Without descriptors the pending connection would stay, and poll() would not wait.
-      if ((errno != EMFILE && errno != ENFILE) || clients_.empty()) return;
+      if (errno != EMFILE && errno != ENFILE) return;
+      // Without descriptors the pending connection stays, and poll() does not wait.
+      if (clients_.empty()) return std::this_thread::sleep_for(kNoDescriptors);
       clients_.pop_front();
       continue;
     }
@@ -107,7 +109,7 @@ bool PageServer::send(Client& client) {
   return false;
 }
 
-bool PageServer::progress(Client& client, const std::string& page) {
+bool PageServer::progress(Client& client) {
   std::array<char, 1024> piece;
   while (client.answer.empty()) {
     const ssize_t got = ::recv(client.socket.get(), piece.data(), piece.size(), 0);
@@ -116,32 +118,50 @@ bool PageServer::progress(Client& client, const std::string& page) {
     client.request.append(piece.data(), static_cast<std::size_t>(got));
     const bool whole = client.request.find("\r\n\r\n") != std::string::npos ||
                        client.request.find("\n\n") != std::string::npos;
-    if (whole) client.answer = answerTo(client.request, page);
-    else if (client.request.size() > kLongestRequest) return false;
+    if (whole) {
+      const std::lock_guard lock(mutex_);
+      client.answer = answerTo(client.request, page_);
+    } else if (client.request.size() > kLongestRequest) {
+      return false;
+    }
   }
   return send(client);
 }
 
-void PageServer::serve(const std::string& page, Clock::time_point end) {
-  for (auto now = Clock::now(); now < end; now = Clock::now()) {
-    std::vector<pollfd> polled{{listener_.get(), POLLIN, 0}};
-    auto next = end;
+void PageServer::serve() {
+  while (true) {
+    std::vector<pollfd> polled{{stop_.first.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    auto now = Clock::now();
+    auto next = now + std::chrono::minutes(1);
     for (const Client& client : clients_) {
       polled.push_back(
           {client.socket.get(), static_cast<short>(client.answer.empty() ? POLLIN : POLLOUT), 0});
       next = std::min(next, client.end);
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
-    ::poll(polled.data(), polled.size(),
-           static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+    ::poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(left, 0)));
+    if (polled[0].revents != 0) return;
     now = Clock::now();
-    std::size_t i = 1;
+    std::size_t i = 2;
     for (auto client = clients_.begin(); client != clients_.end(); ++i) {
-      const bool goes_on = now < client->end && (polled[i].revents == 0 || progress(*client, page));
+      const bool goes_on = now < client->end && (polled[i].revents == 0 || progress(*client));
       client = goes_on ? std::next(client) : clients_.erase(client);
     }
-    if (polled[0].revents != 0) accept();
+    if (polled[1].revents != 0) accept();
   }
+}
+
+void PageServer::show(std::string page) {
+  {
+    const std::lock_guard lock(mutex_);
+    page_ = std::move(page);
+  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+}
+
+PageServer::~PageServer() {
+  stop_.second = Descriptor();
+  if (thread_.joinable()) thread_.join();
 }
 
 } // namespace rondo::tools

@@ -70,7 +70,8 @@ std::pair<std::string, std::string> placeOf(const RecordedRank& rank) {
   return {rank.process.substr(0, colon), rank.process.substr(colon + 1)};
 }
 
-Watch::Watch(const WatchConfig& config) : config_(config), processes_({}), dumps_(memoryFile()) {
+Watch::Watch(const WatchConfig& config)
+    : config_(config), processes_({}, {config.processes, config.job}), dumps_(memoryFile()) {
   for (const std::string& command : config.commands)
     streams_.push_back(std::make_unique<DumpStream>(command));
 }
@@ -123,7 +124,7 @@ RankView Watch::viewOf(const RecordedRank& rank) {
   }
   for (const auto& [kind, total] : rank.totals)
     view.total.calls += total.calls, view.total.bytes += total.bytes;
-  const auto [found, first] = before_.try_emplace({rank.communicator, rank.rank});
+  const auto [found, first] = before_.try_emplace({rank.job, rank.communicator, rank.rank});
   Before& before = found->second;
   const std::int64_t passed = rank.time - before.time;
   if (!first && passed >= kLeastTime) {
@@ -161,7 +162,8 @@ void Watch::keepLasting(View& view) {
     for (CommunicatorView& communicator : job.communicators)
       std::erase_if(communicator.findings, [&](const Finding& finding) {
         if (finding.kind != "straggler" && finding.kind != "slow_link") return false;
-        const Trouble key{communicator.id, finding.kind, finding.culprit, finding.peer};
+        const Trouble key{job.dumps->job, communicator.id, finding.kind, finding.culprit,
+                          finding.peer};
         return (now[key] = slow_[key] + 1) < kLooksOfSlow;
       });
   slow_ = std::move(now);
@@ -218,7 +220,7 @@ View Watch::look() {
     for (const CommunicatorView& communicator : job.communicators)
       for (const Finding& finding : communicator.findings) {
         if (finding.kind != "died") continue;
-        const Key key{communicator.id, finding.culprit};
+        const Key key{job.dumps->job, communicator.id, finding.culprit};
         dead[key] = true;
         fresh = fresh || !dead_.contains(key);
       }

@@ -68,9 +68,9 @@ class Watch {
   bool suspects() const;
 
  private:
-  using Key = std::pair<std::string, int>; ///< communicator and rank
-  /// Communicator, kind of the finding, culprit and peer.
-  using Trouble = std::tuple<std::string, std::string, int, int>;
+  using Key = std::tuple<std::string, std::string, int>; ///< job, communicator and rank
+  /// Job, communicator, kind of the finding, culprit and peer.
+  using Trouble = std::tuple<std::string, std::string, std::string, int, int>;
   struct Before {
     std::int64_t time = 0;
     std::map<std::string, RecordedTotal> totals;

@@ -63,9 +63,9 @@ struct Join {
 };
 
 struct Welcome {
-  int host = -1; ///< rank whose process runs the hub; -1: none of them
-  std::uint64_t job = 0;
-  net::Secret secret; ///< only for members without one, over loopback
+  int host = -1;         ///< rank whose process runs the hub; -1: none of them
+  std::uint64_t job = 0; ///< random, so no other job has it
+  net::Secret secret;    ///< only for members without one, over loopback
 
   void write(base::Writer& out) const;
   static Welcome read(base::Reader& in);

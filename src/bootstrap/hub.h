@@ -29,6 +29,7 @@ class Hub {
   /// How a hub takes over a job whose hub ended.
   struct Succession {
     int host = -1;                ///< the rank whose process runs the new hub
+    std::uint64_t job = 0;        ///< as the old hub's welcome named it
     std::vector<bool> expected;   ///< by rank: those that connect to the new hub
     std::vector<bool> present;    ///< by rank: those that have not ended for certain
     std::uint64_t generation = 0; ///< of the old hub
@@ -41,7 +42,7 @@ class Hub {
   struct Settings {
     net::SocketAddress address; ///< port 0: any port
     net::Secret secret;
-    std::uint64_t job = 0; ///< hellos must name it
+    std::uint64_t job = 0; ///< hellos must name it; jobs at equal addresses may share it
     int size = 0;          ///< of the job; 0: unknown, set by the first complete set of ranks
     std::optional<Succession> succession;
   };

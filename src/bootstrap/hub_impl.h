@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "base/random.h"
 #include "bootstrap/hub.h"
 #include "bootstrap/hub_state.h"
 #include "bootstrap/standby.h"
@@ -33,7 +34,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
  public:
   Impl(const Settings& settings, std::function<void()> over)
       : settings_(settings), over_(std::move(over)), loop_(net::EventLoop::get()) {
-    welcome_.job = settings.job;
+    welcome_.job = settings.succession ? settings.succession->job : base::randomNumber();
     welcome_.secret = settings.secret.present ? net::Secret{} : net::Secret::random();
   }
   void start();

@@ -125,7 +125,6 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
 Membership::Membership(const Settings& settings)
     : settings_(settings), loop_(net::EventLoop::get()), hosts_hub_(settings.hosts_hub) {
   secret_ = settings.secret;
-  job_ = settings.job;
   std::vector<int> all(static_cast<std::size_t>(settings.size));
   for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank] = static_cast<int>(rank);
   const std::uint64_t id = worldId(settings.job, settings.size);
@@ -333,7 +332,7 @@ void Membership::leave(RemoteCommunicator& communicator) {
   // The process may end now, in any way, and must not take the other ranks' control plane with it.
   const int host = host_;
   lock.unlock();
-  if (!ProcessJobs::ofProcess().handOver(job_)) return;
+  if (!ProcessJobs::ofProcess().handOver(settings_.job)) return;
   // The new hub waits for all ranks, so this one must connect before it ends.
   lock.lock();
   changed_->wait_for(lock, kAgreeLimit,

@@ -185,8 +185,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::shared_ptr<RemoteCommunicator> world_;
   net::SocketAddress bind_;
   net::Secret secret_;
-  std::uint64_t job_ = 0;
-  int host_ = -1; ///< rank whose process runs the hub
+  std::uint64_t job_ = 0; ///< as the welcome named it
+  int host_ = -1;         ///< rank whose process runs the hub
   bool welcome_ = false;
   bool moving_ = false;            ///< the hub moves: wait before sending
   bool supervised_ = true;         ///< false after the hub's farewell, or if none could be found

@@ -28,10 +28,10 @@ void Membership::succeed(const frames::Succeed& offer) {
     Hub::Settings hub;
     hub.address = bind_;
     hub.secret = secret_;
-    hub.job = job_;
+    hub.job = settings_.job;
     hub.size = settings_.size;
-    hub.succession = Hub::Succession{settings_.rank, offer.expected, present_,    generation_,
-                                     nullptr,        standbys_,      maybe_moved_};
+    hub.succession = Hub::Succession{settings_.rank, job_,    offer.expected, present_,
+                                     generation_,    nullptr, standbys_,      maybe_moved_};
     answer.address = ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {
     base::log(LogLevel::info, "the control plane cannot move here: ", error.what());
@@ -42,7 +42,7 @@ void Membership::succeed(const frames::Succeed& offer) {
 void Membership::moved(const frames::Moved& to) {
   link_->close();
   link_.reset();
-  hosts_hub_ = ProcessJobs::ofProcess().hubOf(job_) == to.address;
+  hosts_hub_ = ProcessJobs::ofProcess().hubOf(settings_.job) == to.address;
   {
     std::lock_guard lock(mutex_);
     host_ = to.host;
@@ -57,7 +57,7 @@ void Membership::dialHub(const net::SocketAddress& address, const net::Secret& s
   dial.address = address;
   dial.secret = secret;
   dial.hello.purpose = net::Hello::Purpose::control;
-  dial.hello.job = job_;
+  dial.hello.job = settings_.job;
   dial.hello.rank = settings_.rank;
   dial.hello.size = settings_.size;
   dial.hello.tls = settings_.tls;

@@ -112,7 +112,7 @@ void Membership::moveFailed(const Error& why) {
 void Membership::hostHub() {
   Hub::Settings hub;
   hub.secret = settings_.secret;
-  hub.job = job_;
+  hub.job = settings_.job;
   hub.size = settings_.size;
   noticeStop();
   std::set<int> maybe_moved = maybe_moved_;
@@ -120,8 +120,8 @@ void Membership::hostHub() {
     for (int rank = 0; rank < settings_.size; ++rank)
       if (rank != search_->candidate && present_[static_cast<std::size_t>(rank)])
         maybe_moved.insert(rank);
-  hub.succession = Hub::Succession{search_->candidate, present_,  present_,   generation_,
-                                   standby_,           standbys_, maybe_moved};
+  hub.succession = Hub::Succession{search_->candidate, job_,     present_,  present_,
+                                   generation_,        standby_, standbys_, maybe_moved};
   try {
     ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {

@@ -68,6 +68,7 @@ void Membership::welcomed(const frames::Welcome& welcome) {
   if (welcome_) throw Error(ErrorCode::transport, "a second welcome");
   welcome_ = true;
   host_ = welcome.host;
+  job_ = welcome.job;
   if (!secret_.present) secret_ = welcome.secret;
 }
 

@@ -99,8 +99,8 @@ class Session {
   /// The ranks' numbers in the communicator of the rendezvous.
   virtual std::vector<int> members() const = 0;
   virtual std::uint64_t communicator() const = 0; ///< equal on all ranks, unique within the job
-  virtual std::uint64_t job() const = 0;
-  virtual const net::Secret& secret() const = 0; ///< always present; random if none was given
+  virtual std::uint64_t job() const = 0;          ///< equal on all ranks; no other job has it
+  virtual const net::Secret& secret() const = 0;  ///< always present; random if none was given
   /// The address for this rank's data listeners, which the other ranks can reach; port 0.
   virtual net::SocketAddress bindAddress() const = 0;
   /// Not null if all ranks are threads of this process.

@@ -17,6 +17,7 @@
 #include <ctime>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -146,6 +147,15 @@ class TickClock {
   std::uint64_t ticks_, now_;
   double rate_ = 1;
 };
+
+/// False if the file is not a record of this version. It may claim to have any number of blocks, of
+/// which 512 are believed.
+bool readFileHead(int fd, FileHead& head) {
+  if (!readAt(fd, 0, &head, sizeof(head)) || head.magic != kMagic || head.version != kVersion)
+    return false;
+  head.blocks = std::min<std::uint32_t>(head.blocks, 512);
+  return true;
+}
 
 void writeCall(Lines& out, const Record& record, const BlockHead& head, const TickClock& clock) {
   Shape shape;
@@ -327,9 +337,7 @@ void setFolder(const std::string& name) {
 int writeDump(int memory_file, int to, const char* reason, char state, std::uint64_t last,
               std::string_view more) {
   FileHead head;
-  if (!readAt(memory_file, 0, &head, sizeof(head)) || head.magic != kMagic ||
-      head.version != kVersion)
-    return EPROTO;
+  if (!readFileHead(memory_file, head)) return EPROTO;
   const TickClock clock(head);
   Lines out(to);
   out.raw("{\"rondo_dump\":").integer(kDumpVersion).raw(",").raw(more);
@@ -337,10 +345,22 @@ int writeDump(int memory_file, int to, const char* reason, char state, std::uint
   out.raw(",\"pid\":").number(head.process).raw(",\"reason\":").text(reason);
   out.raw(",\"state\":").text(std::string_view(&state, 1));
   out.raw(",\"time_ns\":").number(clock.now()).raw("}").endLine();
-  for (std::size_t block = 0; block < std::min<std::size_t>(head.blocks, 512); ++block)
+  for (std::size_t block = 0; block < head.blocks; ++block)
     if (!writeBlock(out, memory_file, block, clock, last)) break;
   out.raw("{\"end\":true,\"lines\":").number(out.lines() + 1).raw("}").endLine();
   return out.finish();
+}
+
+std::set<std::uint64_t> jobsIn(int memory_file) {
+  std::set<std::uint64_t> jobs;
+  FileHead head;
+  if (!readFileHead(memory_file, head)) return jobs;
+  BlockHead block;
+  for (std::size_t i = 0; i < head.blocks; ++i) {
+    if (!readAt(memory_file, blockAt(i), &block, offsetof(BlockHead, claimed))) break;
+    if (block.state == State::open || block.state == State::closed) jobs.insert(block.job);
+  }
+  return jobs;
 }
 
 void dumpInto(const std::string& name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,10 @@ inline constexpr int kDumpVersion = 1;
 /// nothing that it reads: the file may change meanwhile. Async-signal-safe.
 int writeDump(int memory_file, int to, const char* reason, char state,
               std::uint64_t last = ~std::uint64_t{0}, std::string_view more = {});
+
+/// The jobs whose communicators are in the record; none if the file is not a record of this
+/// version.
+std::set<std::uint64_t> jobsIn(int memory_file);
 
 /// Names the folder where this process writes dumps, and makes it (mode 0700); the first call
 /// counts, and a relative name means the working folder of now. Warns if the folder cannot be

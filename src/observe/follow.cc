@@ -31,7 +31,11 @@ std::uint64_t Follower::last() const {
   return std::atomic_ref(head_.claimed).load(std::memory_order_acquire);
 }
 
-std::uint64_t Follower::unread() const { return last() + 1 - next_; }
+std::uint64_t Follower::unread() const {
+  const auto in_flight =
+      std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.call != 0; });
+  return last() + 1 - next_ + static_cast<std::uint64_t>(in_flight);
+}
 
 Record Follower::copy(std::uint64_t number) const {
   Record& from = records_[number & (capacity_ - 1)];

@@ -28,7 +28,7 @@ class Follower {
 
   /// Number of the last call that has begun.
   std::uint64_t last() const;
-  /// Calls that were not read yet.
+  /// Calls that were not read yet, and those that were in flight when they were read.
   std::uint64_t unread() const;
   /// Reads some more calls, up to number `last`, and those that were in flight before. Appends the
   /// ones that ended before `ticks`. Returns whether there may be more.

@@ -146,6 +146,23 @@ TEST_CASE("a follower waits for a call that is being written, and counts one tha
   CHECK(follower.takeMissed() == 1);
 }
 
+TEST_CASE("a follower counts a call that was in flight as unread until it has read its end") {
+  Written record;
+  record.block->head().capacity = kFewRecords;
+  Follower follower(record.block, 1);
+  std::vector<Follower::Call> ended;
+  record.write(1);
+  record.block->records()[1].ended = 0;
+  record.block->head().claimed = 1;
+  follower.read(1, 9, ended);
+  CHECK(ended.empty());
+  CHECK(follower.unread() == 1);
+  record.write(1);
+  follower.read(1, 9, ended);
+  CHECK(ended.size() == 1);
+  CHECK(follower.unread() == 0);
+}
+
 /// Reads nothing.
 struct Silent final : RecordReader {
   void filled() override {}

@@ -1,7 +1,14 @@
 // A slow link, as `rondo watch` and `rondo report` see it.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -11,6 +18,7 @@
 #include "support/test.h"
 #include "tests/observe/hosts.h"
 #include "tests/tools/shell.h"
+#include "tools/descriptor.h"
 #include "tools/dump_links.h"
 
 namespace rondo::tools {
@@ -76,6 +84,92 @@ TEST_CASE("watch, report: the rank with the slow link is named, with its call", 
   if (!hasHosts() || !test::kWholeGrid) return; // a sanitizer slows the ranks down
   checkSlowLink("");
   checkSlowLink("RONDO_ALGO=ring");
+}
+
+/// A TCP connection within this machine, between two addresses.
+struct TwoEnds {
+  explicit TwoEnds(const char* from) {
+    const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to = addressOf("127.0.0.1"), source = addressOf(from);
+    socklen_t bytes = sizeof(to);
+    REQUIRE(::bind(listener.get(), reinterpret_cast<sockaddr*>(&to), bytes) == 0);
+    REQUIRE(::listen(listener.get(), 1) == 0);
+    REQUIRE(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&to), &bytes) == 0);
+    sender = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::bind(sender.get(), reinterpret_cast<sockaddr*>(&source), bytes) == 0);
+    REQUIRE(::connect(sender.get(), reinterpret_cast<sockaddr*>(&to), bytes) == 0);
+    receiver = Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    REQUIRE(receiver);
+  }
+  static sockaddr_in addressOf(const char* text) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    ::inet_pton(AF_INET, text, &address.sin_addr);
+    return address;
+  }
+  /// Sends a byte, which is acknowledged when the answer to it has come.
+  void sendByte() const {
+    char byte = 0;
+    REQUIRE(::send(sender.get(), &byte, 1, 0) == 1);
+    REQUIRE(::recv(receiver.get(), &byte, 1, MSG_WAITALL) == 1);
+    REQUIRE(::send(receiver.get(), &byte, 1, 0) == 1);
+    REQUIRE(::recv(sender.get(), &byte, 1, MSG_WAITALL) == 1);
+  }
+  Descriptor sender, receiver;
+};
+
+TEST_CASE("dump: links are those of the process, and not those of other processes") {
+  auto others = std::make_unique<TwoEnds>("127.0.0.2");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  others.reset();
+  const TwoEnds own("127.0.0.3");
+  const std::string self = std::to_string(::getpid()), other = std::to_string(child);
+  LinkCounters links;
+  for (int i = 0; i < 2; ++i) links.read({self, other});
+  const std::string ours = links.text(self), theirs = links.text(other);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  INFO(ours << "\n" << theirs);
+  for (const std::string& text : {ours, theirs}) CHECK(countOf(text, "\"from\"") == 2);
+  const auto withoutTime = [](const std::string& text) {
+    return text.substr(text.find("\"links\""));
+  };
+  CHECK(withoutTime(ours) != withoutTime(theirs));
+}
+
+/// `connecting`: see LinkCounters.
+void checkReadings(std::chrono::seconds connecting) {
+  INFO("connecting " << connecting.count());
+  const std::string self = std::to_string(::getpid());
+  auto first = std::make_unique<TwoEnds>("127.0.0.4");
+  LinkCounters links(connecting);
+  const auto reading = [&] {
+    links.read({self});
+    return links.text(self);
+  };
+  reading();
+  for (int i = 0; i < 3; ++i) {
+    for (int byte = 0; byte < 1000 + i; ++byte) first->sendByte();
+    const std::string text = reading();
+    INFO(text);
+    CHECK(countOf(text, "\"from\"") == 2);
+    CHECK(text.find("\"bytes\":" + std::to_string(1000 + i)) != std::string::npos);
+  }
+  const auto second = std::make_unique<TwoEnds>("127.0.0.5");
+  CHECK(countOf(reading(), "\"from\"") == 4);
+  CHECK(countOf(reading(), "\"from\"") == 4);
+  first.reset();
+  CHECK(countOf(reading(), "\"from\"") == 2);
+}
+
+// With 0 seconds the last readings ask for the connections one by one, else for a list.
+TEST_CASE("dump: links are followed from reading to reading, while connections come and go") {
+  checkReadings(std::chrono::seconds(0));
+  checkReadings(std::chrono::hours(1));
 }
 
 TEST_CASE("dump: links that the kernel did not list are an error, and not links without data") {

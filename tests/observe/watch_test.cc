@@ -1,15 +1,23 @@
 // `rondo watch` on real jobs: the right rank and call for each fault, and none without a fault.
+#include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/grid.h"
 #include "support/paths.h"
 #include "support/test.h"
+#include "tests/observe/hosts.h"
 #include "tests/tools/shell.h"
+#include "tools/descriptor.h"
+#include "tools/dump_processes.h"
+#include "tools/watch_print.h"
 
 namespace rondo::tools {
 namespace {
@@ -201,6 +209,100 @@ TEST_CASE("watch: --once looks as often as a straggler needs to be named", "[com
   CHECK(culprits[0]["rank"] == 2);
   CHECK(culprits[0]["kind"] == "straggler");
   CHECK(out[1] == "status 1");
+}
+
+/// Shell code: in a network namespace of its own, two ranks that meet at an address which the other
+/// namespace has, too. Prints their process ids to the file $1.
+const std::string kTwoRanksApart =
+    "apart() {\n"
+    "  unshare --net sh -c 'ip link set lo up\n"
+    "    for RANK in 0 1; do\n"
+    "      RONDO_RANK=$RANK RONDO_SIZE=2 RONDO_COMM_ID=127.0.0.1:23519 RONDO_HEARTBEAT=60 "
+    "timeout 60 " RONDO_TEST_PROGRAMS
+    "/program_recorded none 2 2 &\n    done\n    wait' >$1 2>$1.err &\n"
+    "}\n";
+
+TEST_CASE("watch: jobs at one address in two network namespaces are two jobs", "[command]") {
+  if (!hasHosts()) return;
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell("cd " + folder.file("") + "\n" + kTwoRanksApart +
+            "apart one\napart two\n"
+            "for TRY in $(seq 300); do [ $(cat one two | grep -c ready) = 4 ] && break; sleep 0.1; "
+            "done\nPIDS=$(sed -n 's/^ready . //p' one two)\n"
+            "$RONDO watch --once --json $PIDS\nkill -9 $PIDS; wait\n");
+  INFO(outcome.out << outcome.err << readFile(folder.file("one.err")));
+  const json page = json::parse(linesOf(outcome.out).at(0));
+  REQUIRE(page["jobs"].size() == 2);
+  std::set<std::string> pids;
+  for (const json& job : page["jobs"]) {
+    REQUIRE(job["communicators"].size() == 1);
+    for (const json& rank : job["communicators"][0]["ranks"]) pids.insert(rank["pid"]);
+  }
+  CHECK(pids.size() == 4);
+}
+
+TEST_CASE("watch: processes without a chosen job are not read", "[command]") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell("cd " + folder.file("") +
+            "\nfor JOB in one two; do\n  RONDO_HEARTBEAT=60 timeout 60 $RONDO run -p 2 -- "
+            "" RONDO_TEST_PROGRAMS
+            "/program_recorded none 2 2 >$JOB 2>$JOB.err </dev/null &\ndone\n"
+            "for TRY in $(seq 300); do [ $(cat one two | grep -c ready) = 4 ] && break; sleep 0.1; "
+            "done\nsed -n 's/^ready . //p' one two\n");
+  INFO(outcome.out << outcome.err << readFile(folder.file("one.err")));
+  const auto pids = linesOf(outcome.out);
+  REQUIRE(pids.size() == 4);
+  const auto dumpsOfChosen = [&](const JobChoice& choice) {
+    WatchedProcesses processes(pids, choice);
+    const Descriptor file(::open(folder.file("dumps").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600));
+    processes.write(file.get(), 1);
+    return readFile(folder.file("dumps"));
+  };
+  CHECK(countOf(dumpsOfChosen({}), "\"rondo_dump\"") == 4);
+  const std::string text = dumpsOfChosen({.processes = {pids[3]}});
+  CHECK(countOf(text, "\"rondo_dump\"") == 2);
+  CHECK(countOf(text, "\"pid\":" + pids[2] + ",") == 1);
+  const std::string job = text.substr(text.find("\"job\":\"") + 7, 16);
+  CHECK(countOf(dumpsOfChosen({.job = job}), "\"rondo_dump\"") == 2);
+  CHECK(dumpsOfChosen({.processes = {pids[0]}, .job = job}).empty());
+  CHECK(dumpsOfChosen({.job = "no number"}).empty());
+  for (const std::string& pid : pids) ::kill(std::stoi(pid), SIGKILL);
+}
+
+/// A view of one job with these communicators.
+View viewOf(std::vector<CommunicatorView> communicators) {
+  View view;
+  view.jobs.push_back(
+      {.dumps = std::make_shared<Dumps>(), .communicators = std::move(communicators)});
+  return view;
+}
+
+TEST_CASE("watch: the table hides an idle communicator if its processes are active elsewhere") {
+  RecordedRank busy, idle, other;
+  RecordedCall call;
+  busy.process = idle.process = "host:1";
+  other.process = "host:2";
+  const CommunicatorView active{
+      .id = "active", .transports = "shm", .size = 1, .ranks = {{.rank = &busy, .call = &call}}};
+  const CommunicatorView hidden{
+      .id = "hidden", .transports = "shm", .size = 1, .ranks = {{.rank = &idle}}};
+  const CommunicatorView shown{
+      .id = "shown", .transports = "shm", .size = 2, .ranks = {{.rank = &idle}, {.rank = &other}}};
+  const View view = viewOf({active, hidden, shown});
+  const std::string table = tableOf(view, 100), text = jsonOf(view);
+  INFO(table << text);
+  CHECK(table.find("communicator active: ") != std::string::npos);
+  CHECK(table.find("communicator shown: ") != std::string::npos);
+  CHECK(table.find("hidden") == std::string::npos);
+  CHECK(table.find("not shown, idle: 1 communicator of these processes") != std::string::npos);
+  for (const char* id : {"active", "hidden", "shown"})
+    CHECK(text.find("\"communicator\":\"" + std::string(id)) != std::string::npos);
+  // One with a finding is not idle.
+  CommunicatorView failed = hidden;
+  failed.findings = {{"died", 0, "rank 0 died"}};
+  CHECK(tableOf(viewOf({active, failed}), 100).find("rank 0 died") != std::string::npos);
 }
 
 TEST_CASE("watch: dumps that a command prints are ranks of other hosts", "[command]") {
