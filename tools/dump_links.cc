@@ -34,7 +34,7 @@ namespace rondo::tools {
 namespace {
 
 constexpr unsigned kEstablished = 1; ///< TCP_ESTABLISHED, whose header excludes <linux/tcp.h>
-/// A receiver acknowledges every second segment at once.
+/// If more segments are unacknowledged, the cause is not a delayed acknowledgement.
 constexpr std::uint32_t kLateSegments = 2;
 /// tcpi_busy_time advances by whole jiffies, up to 10 ms; in microseconds.
 constexpr std::uint64_t kTick = 10'000;
@@ -47,7 +47,7 @@ std::int64_t steadyClock() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-/// FNV-1a. IPv4 addresses in IPv6's form are the same as others.
+/// FNV-1a. An IPv4-mapped IPv6 address has the hash of its IPv4 address.
 std::uint64_t hashOf(int family, const __be32 (&address)[4]) {
   std::array<unsigned char, 16> bytes{};
   std::memcpy(bytes.data(), address, bytes.size());

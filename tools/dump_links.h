@@ -48,7 +48,7 @@ class LinkCounters {
     std::uint64_t total = 0;        ///< of a link: bytes since its connections exist
     std::uint64_t busy =
         0; ///< microseconds with unacknowledged data that the receiver has room for
-    std::uint64_t average = 0; ///< bytes per second of that time, since it exists
+    std::uint64_t average = 0; ///< bytes per second of `busy`, since the connection exists
     bool queued = false;
   };
   struct Reading {

@@ -56,7 +56,7 @@ struct View {
 /// "host" and "pid" of "host:pid".
 std::pair<std::string, std::string> placeOf(const RecordedRank& rank);
 
-/// Looks at processes again and again. They take no part in it.
+/// Looks at processes again and again. The processes do nothing for it.
 class Watch {
  public:
   explicit Watch(const WatchConfig& config);

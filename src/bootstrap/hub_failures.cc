@@ -165,7 +165,7 @@ void Hub::Impl::accusationConfirmed(World& world, Group& group) {
       lives ? Ledger::brokenLink(accusation.accuser, accusation.failure) : accusation.failure);
 }
 
-// What befalls members ----------------------------------------------------------------------------
+// Failures of members -----------------------------------------------------------------------------
 
 void Hub::Impl::ended(int rank) {
   loop_->after(kLastWords, [weak = weak_from_this(), rank] {

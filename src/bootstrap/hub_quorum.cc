@@ -1,10 +1,10 @@
 // Decides whether this hub has the majority of the job, and which ranks live.
 //
 // A rank has ended for certain if it said so, its launcher saw its process end, or its listener
-// refuses connections: it listens as long as it lives. A rank whose connection ended is asked by a
-// connection to that listener. While this process was stopped, ranks may have continued with
-// another hub; they count as living even if they have ended since. All ranks that have not ended
-// for certain are the job. A hub serves only if more than half of the job answers it, or half with
+// refuses connections: it listens as long as it lives. If a rank's connection ended, the hub probes
+// its listener. While this process was stopped, ranks may have continued with another hub; they
+// count as living even if they have ended since. All ranks that have not ended for certain are the
+// job. A hub serves only if more than half of the job answers it, or half with
 // the job's lowest rank. Two hubs that cannot see each other therefore never both serve, because a
 // living rank answers only one.
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using base::Clock;
 
-/// If fewer than so many ranks die at once, another one takes the hub over.
+/// The ranks that may take the hub over. If fewer ranks die at once, one of them lives.
 constexpr std::size_t kHeirs = 8;
 /// How long the question to a rank's listener may take.
 constexpr std::chrono::milliseconds kProbeLimit{1000};

@@ -229,7 +229,7 @@ void Hub::Impl::endOpening(World& world, Group& group) {
 }
 
 /// A rank has left this communicator if it is gone, or has described all its communicators without
-/// this one. Only a young one it may not have made yet.
+/// this one, unless the communicator is so new that the rank may not have made it yet.
 void Hub::Impl::leaveSilently(World& world, Group& group) {
   for (const int rank : group.members) {
     const int own = group.rank_of.at(rank);

@@ -24,7 +24,9 @@ void Membership::succeed(const frames::Succeed& offer) {
   try {
     const auto size = static_cast<std::size_t>(settings_.size);
     if (offer.expected.size() != size || present_.size() != size)
-      throw Error(ErrorCode::transport, "an offer for another number of ranks");
+      throw Error(
+          ErrorCode::transport,
+          "the hub offered to move here, but named another number of ranks than the job has");
     Hub::Settings hub;
     hub.address = bind_;
     hub.secret = secret_;

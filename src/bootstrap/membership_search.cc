@@ -2,9 +2,9 @@
 //
 // That is the lowest heir that may be alive; the last hub chose the heirs. Each rank tries them in
 // order: one whose listener refuses the connection has ended, and one that does not answer is
-// passed over. An heir that finds no living heir below it hosts the hub. An heir that answers may
-// not have noticed the death yet; it is waited for. The search ends when a hub says that it has the
-// majority, or that it has not.
+// skipped. An heir that finds no living heir below it hosts the hub. An heir that answers may not
+// have noticed the death yet; the rank keeps the connection and waits. The search ends when a hub
+// says that it has the majority, or that it has not.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -152,7 +152,7 @@ void Membership::refused(const frames::Refused& why) {
 void Membership::present(const frames::Present& news) {
   const auto size = static_cast<std::size_t>(settings_.size);
   if (news.ranks.size() != size || news.maybe_moved.size() != size)
-    throw Error(ErrorCode::transport, "news of another number of ranks");
+    throw Error(ErrorCode::transport, "the hub described another number of ranks than the job has");
   present_ = news.ranks;
   maybe_moved_.clear();
   for (int rank = 0; rank < settings_.size; ++rank)

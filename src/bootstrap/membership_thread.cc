@@ -65,7 +65,7 @@ void Membership::received(Type type, base::Reader& in) {
 
 void Membership::welcomed(const frames::Welcome& welcome) {
   std::lock_guard lock(mutex_);
-  if (welcome_) throw Error(ErrorCode::transport, "a second welcome");
+  if (welcome_) throw Error(ErrorCode::transport, "the hub sent a second welcome");
   welcome_ = true;
   host_ = welcome.host;
   job_ = welcome.job;

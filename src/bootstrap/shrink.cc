@@ -90,7 +90,8 @@ void Membership::agreed(const frames::Agreed& answer) {
   RemoteCommunicator& parent = *found->second;
   const auto& stay = answer.made.stay;
   if (stay.size() != parent.members.size())
-    throw Error(ErrorCode::transport, "an agreement of other ranks");
+    throw Error(ErrorCode::transport,
+                "the hub's answer to a shrink is for another number of ranks");
   const bool stays = !answer.failure && stay[static_cast<std::size_t>(parent.rank)];
   parent.excluded |= !answer.failure && !stays;
   if (!parent.asking) { // its shrink() timed out: the others must not wait for it in the child
