@@ -237,7 +237,7 @@ std::vector<int> differentRanks(const TrainOptions& options, int ranks, bool sha
   for (const int rank : all)
     if (slow(rank) || std::ranges::none_of(different, [&](int other) { return !slow(other); }))
       different.push_back(rank);
-  std::ranges::stable_partition(different, std::not_fn(slow));
+  std::stable_partition(different.begin(), different.end(), std::not_fn(slow));
   return different;
 }
 
