@@ -376,7 +376,7 @@ class SlotRing {
     if (bytes >= kLargeBodyBytes) return bytes;
     return std::min({slot_bytes_, inTurn(bytes) / kSlotsAtFirst, kBodiesTogether * bytes});
   }
-  /// Whether a body fits behind the bodies in the slot chosen last.
+  /// Whether the slot chosen last has room for one more body after those it has.
   bool fitsLast(std::size_t bytes) const { return last_ && used_ + bytes <= partOfSlot(bytes); }
   /// Chooses the place of the next message's body.
   void choose(std::size_t bytes) {

@@ -41,7 +41,8 @@ class Tls {
   virtual ssize_t send(std::span<const iovec> list) = 0;
   /// As recvmsg(): returns how many bytes were received, 0 at the end of the connection, or -1 with
   /// errno. After a short count nothing more has arrived, or the next call returns 0 or the error.
-  /// Memory behind the counted bytes may have changed, but never has bytes that are not authentic.
+  /// The call may also write to the rest of the buffers, after the returned bytes. Unauthenticated
+  /// bytes are never written there.
   /// EBADMSG: the next record is not what the peer encrypted, or is an alert; see trouble().
   /// EPROTO: as send().
   virtual ssize_t receive(std::span<const iovec> list) = 0;

@@ -13,7 +13,7 @@ constexpr int kChildren = 2;
 
 void wait(MPI_Request& request) { MPI_Wait(&request, MPI_STATUS_IGNORE); }
 
-/// Only nonblocking calls, then the end of the communicator.
+/// Makes only nonblocking calls, then frees the communicator.
 void useByImmediate(MPI_Comm comm, const std::string& what) {
   if (comm == MPI_COMM_NULL) return;
   const int p = sizeOf(comm);
