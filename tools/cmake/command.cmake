@@ -6,8 +6,8 @@ list(FILTER tool_sources EXCLUDE REGEX "/main\\.cc$")
 if(NOT TARGET rondo_trainer)
   list(FILTER tool_sources EXCLUDE REGEX "/(simulate_)?train[^/]*\\.cc$")
 endif()
-# CLI11's inline code takes ten seconds to compile in each file that includes it. These files are
-# compiled together, with little optimisation, since they run once.
+# CLI11's inline code takes ten seconds to compile in each file that includes it, so these files are
+# compiled together.
 set(command_line "")
 foreach(source IN LISTS tool_sources)
   file(STRINGS ${source} includes REGEX "#include (<CLI/|\"tools/cli_values)")
@@ -18,7 +18,6 @@ endforeach()
 list(REMOVE_ITEM tool_sources ${command_line})
 add_library(rondo_command_line OBJECT ${command_line})
 set_target_properties(rondo_command_line PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-target_compile_options(rondo_command_line PRIVATE $<$<CONFIG:Release>:-O1>)
 
 # Everything but main(), so that tests can link it.
 add_library(rondo_tools STATIC ${tool_sources} $<TARGET_OBJECTS:rondo_command_line>)
@@ -29,6 +28,8 @@ foreach(target rondo_command_line rondo_tools)
   target_compile_definitions(${target} PUBLIC RONDO_VERSION="${PROJECT_VERSION}"
                              PRIVATE RONDO_CUDA_MISSING="${RONDO_CUDA_MISSING}"
                                      RONDO_HAVE_TRAINER=$<TARGET_EXISTS:rondo_trainer>)
+  # Full optimisation would make this code, which runs once, compile for a third longer.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(RONDO_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   endif()
@@ -36,6 +37,12 @@ foreach(target rondo_command_line rondo_tools)
     set_target_properties(${target} PROPERTIES RONDO_UNCHECKED alignment)
   endif()
 endforeach()
+if(NOT RONDO_SANITIZE)
+  # Only these files time calls or have loops over a benchmark's elements.
+  list(FILTER tool_sources INCLUDE REGEX "/bench/(call|data|measure|values)\\.cc$")
+  set_source_files_properties(${tool_sources} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>
+                              SKIP_PRECOMPILE_HEADERS ON)
+endif()
 rondo_precompile(rondo_tools)
 
 add_executable(rondo_cli ${tool_mains})
