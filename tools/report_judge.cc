@@ -172,7 +172,7 @@ class Judge {
       if (id == communicator_) continue;
       std::vector<const RecordedRank*> here;
       for (const auto& [number, other] : others)
-        if (other.process == of.process) here.push_back(&other);
+        if (other.sameProcess(of)) here.push_back(&other);
       if (here.size() != 1) continue; // ranks that are threads: which one is it?
       const RecordedCall* const call = inFlight(*here[0]);
       if (!call || !stands(*here[0], *call)) continue;

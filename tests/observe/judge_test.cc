@@ -194,6 +194,7 @@ struct Carried {
   int from = 0, to = 0;
   double megabytes = 0, busy = 0; ///< busy: the part of the second
   bool queued = false;
+  double round_trip = 0; ///< milliseconds, for 1448 bytes; 0: unknown
 };
 
 /// A job of these ranks that use these links, of 100 MB/s.
@@ -202,13 +203,16 @@ Job jobWithLinks(std::vector<Rank> ranks, const std::vector<Carried>& links) {
     for (const Carried& link : links)
       for (const bool sends : {true, false})
         if ((sends ? link.from : link.to) == rank.rank)
-          rank.links.push_back({{"from", std::to_string(rank.rank)},
-                                {"to", std::to_string(sends ? link.to : link.from)},
-                                {"bytes", sends ? static_cast<int>(link.megabytes * 1e6) : 200},
-                                {"busy_ns", sends ? static_cast<int>(link.busy * kSecond) : 0},
-                                {"total", sends ? 1'000'000'000 : 1'000'000},
-                                {"average", sends ? 100'000'000 : 20'000},
-                                {"queued", sends && link.queued}});
+          rank.links.push_back(
+              {{"from", std::to_string(rank.rank)},
+               {"to", std::to_string(sends ? link.to : link.from)},
+               {"bytes", sends ? static_cast<int>(link.megabytes * 1e6) : 200},
+               {"busy_ns", sends ? static_cast<int>(link.busy * kSecond) : 0},
+               {"total", sends ? 1'000'000'000 : 1'000'000},
+               {"average", sends ? 100'000'000 : 20'000},
+               {"segment_rate",
+                sends && link.round_trip > 0 ? static_cast<int>(1.448e6 / link.round_trip) : 0},
+               {"queued", sends && link.queued}});
   return {static_cast<int>(ranks.size()), ranks};
 }
 /// All ranks have made these calls.
@@ -288,6 +292,53 @@ TEST_CASE("report: of three ranks the one whose links are slow is blamed") {
       3, {{0, 1, 5, 0.05}, {1, 0, 5, 0.05}, {2, 0, 0.3, 0.6, true}, {0, 2, 0.3, 0.6, true}});
   INFO(job.findings());
   CHECK(job.culprits() == std::vector<int>{2});
+}
+
+TEST_CASE("report: the only link of a job is slow below 10 Mb/s, if the hosts are near") {
+  const auto job = [](const Carried& link) { return jobWithLinks(2, {link}); };
+  const Job slow = job({0, 1, 0.5, 0.98, true, 0.2});
+  INFO(slow.findings());
+  CHECK(
+      slow.findings().find("the link from rank 0 to rank 1 is slow: 0.51 MB/s, less than 10 Mb/s; "
+                           "no other link carries data; the ranks are in AllReduce #2 (sum of 10 "
+                           "float)") != std::string::npos);
+  const json culprits = slow.report()["culprits"];
+  REQUIRE(culprits.size() == 1);
+  CHECK(culprits[0]["rank"] == 0);
+  CHECK(culprits[0]["peer"] == 1);
+  CHECK(job({0, 1, 1.1, 0.98, true, 0.2}).culprits() == std::vector<int>{0});
+  CHECK(job({0, 1, 1.3, 0.98, true, 0.2}).culprits().empty());  // above 10 Mb/s
+  CHECK(job({0, 1, 0.5, 0.98, true, 5}).culprits().empty());    // a segment for each trip
+  CHECK(job({0, 1, 0.5, 0.98, true}).culprits().empty());       // an unknown distance
+  CHECK(job({0, 1, 0.5, 0.98, false, 0.2}).culprits().empty()); // acknowledged late
+  CHECK(job({0, 1, 0.1, 0.3, true, 0.2}).culprits().empty());   // for a short part of the time
+  CHECK(jobWithLinks(2, {{0, 1, 0.5, 0.98, true, 0.2}}, {}).culprits().empty()); // in no call
+  // A root that sends to both others: each link carries half of what its network carries.
+  const auto root = [](double each) {
+    return jobWithLinks(3, {{0, 1, each, 0.98, true, 0.2}, {0, 2, each, 0.98, true, 0.2}});
+  };
+  CHECK(root(0.4).culprits() == std::vector<int>{0});
+  CHECK(root(0.8).culprits().empty());
+}
+
+TEST_CASE("report: processes of one number on one host are told apart by when they began") {
+  const json link{
+      {"from", "0"},      {"to", "1"},          {"bytes", 300'000},        {"busy_ns", kSecond},
+      {"total", 1000000}, {"average", 300'000}, {"segment_rate", 7000000}, {"queued", true}};
+  json other = link, back = link;
+  other["bytes"] = 600'000;
+  back["from"] = "1", back["to"] = "0", back["bytes"] = back["busy_ns"] = 0, back["queued"] = false;
+  Job job(3, {{2, calls("started"), 0, nullptr, true, json::array({back})}});
+  // Ranks 0 and 1 share a host and its link, and have process 1 of two namespaces.
+  for (const int rank : {0, 1}) {
+    auto lines = job.linesOf(
+        {rank, calls("started"), 0, nullptr, true, json::array({rank == 0 ? link : other})});
+    lines[0]["pid"] = 1;
+    lines[0]["began_ns"] = 1000 + rank;
+    job.write(lines, rank);
+  }
+  INFO(job.findings());
+  CHECK(job.findings().find("from ranks 0, 1 to rank 2 is slow: 0.9 MB/s") != std::string::npos);
 }
 
 TEST_CASE("report: no link is blamed that is slow for another reason, or holds up no call") {
