@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kNow = 1'700'000'000'000'000'000, kSecond = 1'000'000'000;
 
-/// An all-reduce that began five seconds ago.
+/// An all-reduce that began five seconds ago. If it was completed, this was four seconds ago.
 json collective(int number, const std::string& state, int count = 10) {
   json call{{"record_id", number},
             {"collective_seq_id", number},
@@ -25,7 +25,7 @@ json collective(int number, const std::string& state, int count = 10) {
             {"op", "sum"},
             {"state", state},
             {"time_created_ns", kNow - 5 * kSecond}};
-  if (state != "started") call["time_completed_ns"] = kNow;
+  if (state != "started") call["time_completed_ns"] = state == "failed" ? kNow : kNow - 4 * kSecond;
   return call;
 }
 
@@ -133,6 +133,20 @@ TEST_CASE("report: a slow call, in which something moves, is no fault") {
   CHECK(slow.culprits().empty());
   const Job stands(3, {{0, calls("started"), 1.5}, {1, calls("started"), 1.5}, {2, before}});
   CHECK(stands.culprits() == std::vector<int>{2});
+}
+
+TEST_CASE("report: a rank that ended a call just now is not late, unless others wait for long") {
+  std::vector<json> before = {collective(1, "completed")};
+  const auto culprits = [&](double idle, std::int64_t ended) {
+    before[0]["time_completed_ns"] = kNow - ended;
+    const Job job(3, {{0, calls("started"), idle}, {1, calls("started"), idle}, {2, before}});
+    INFO(job.findings());
+    if (job.culprits().empty()) CHECK(job.findings() == "[]");
+    return job.culprits();
+  };
+  CHECK(culprits(1.5, kSecond / 2).empty());
+  CHECK(culprits(1.5, 2 * kSecond) == std::vector<int>{2});
+  CHECK(culprits(3.5, kSecond / 2) == std::vector<int>{2});
 }
 
 TEST_CASE("report: if no call has the most ranks, the difference blames none") {
@@ -246,9 +260,10 @@ TEST_CASE("report: one slow link is blamed with both of its ranks") {
 }
 
 TEST_CASE("report: if no rank is in a call, a slow link is blamed with the last call") {
+  std::vector<json> ended = calls("completed");
+  ended[1]["time_completed_ns"] = kNow;
   const Job job = jobWithLinks(
-      3, {{0, 1, 5, 0.05}, {1, 0, 5, 0.05}, {2, 0, 0.3, 0.6, true}, {0, 2, 0.3, 0.6, true}},
-      calls("completed"));
+      3, {{0, 1, 5, 0.05}, {1, 0, 5, 0.05}, {2, 0, 0.3, 0.6, true}, {0, 2, 0.3, 0.6, true}}, ended);
   INFO(job.findings());
   CHECK(job.culprits() == std::vector<int>{2});
   CHECK(job.findings().find("; the last call was AllReduce #2 (sum of 10 float)") !=
@@ -406,7 +421,7 @@ TEST_CASE("report: a rank that waits in no call says when its last call ended, o
   INFO(text);
   CHECK(text.find("waits in no call; it has posted Recv #1 (3 float) from rank 1") !=
         std::string::npos);
-  CHECK(text.find("in no call; the last one, AllReduce #1 (sum of 10 float), ended 0.0 s ago") !=
+  CHECK(text.find("in no call; the last one, AllReduce #1 (sum of 10 float), ended 4.0 s ago") !=
         std::string::npos);
   CHECK(text.find("closed the communicator after collective #1") != std::string::npos);
 }
