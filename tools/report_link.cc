@@ -10,8 +10,8 @@
 // A slow link alone is no finding, because the data of a small message also wait for a delayed ACK.
 // At a reading of the counters, one of the host's slow links must have had unsent data or more than
 // two unacknowledged segments; and these links must have been busy for half of the time. The host
-// with the most slow links is named first. If both hosts of a link have no other slow link, the
-// link itself is named. Links within a host are never slow.
+// whose slow links were busy for the longest time together is named first. If both hosts of a link
+// have no other slow link, the link itself is named. Links within a host are never slow.
 //
 // With two hosts there is no other link to compare with. Their link is slow if it carries less than
 // 10 Mb/s, and so little that the distance of the hosts is not the cause: less than one segment in
@@ -34,8 +34,8 @@ namespace {
 
 constexpr double kSlower = 12, kLeastBusy = 0.5;
 /// Links that were busy for a smaller part of the time, or carried fewer bytes, have no measured
-/// speed.
-constexpr double kInUse = 0.02;
+/// speed: the kernel counts this time in ticks of up to 10 ms.
+constexpr double kInUse = 0.1;
 constexpr std::uint64_t kLeastBytes = 16 * 1024;
 /// Links whose total bytes are less than this part of the largest total carry only heartbeats.
 constexpr double kLeastShare = 0.01;
@@ -54,6 +54,13 @@ bool touches(const Ends& ends, const std::string& host) {
 
 double speedOf(const RecordedLink& link) {
   return link.seconds > 0 ? static_cast<double>(link.bytes) / link.seconds : 0;
+}
+
+/// Of all links together; 1: the whole time, of one link.
+double busyTime(const Links& links) {
+  double sum = 0;
+  for (const auto& [ends, link] : links) sum += link.busy;
+  return sum;
 }
 
 class Network {
@@ -79,7 +86,7 @@ class Network {
       if (Links links = slowLinksOf(host); !links.empty()) slow[host] = std::move(links);
     while (!slow.empty()) {
       const auto most = std::max_element(slow.begin(), slow.end(), [](auto& a, auto& b) {
-        return a.second.size() < b.second.size();
+        return busyTime(a.second) < busyTime(b.second);
       });
       const Links links = most->second;
       if (found.size() < hosts_.size()) found.push_back(findingOf(most->first, links, slow));

@@ -107,15 +107,10 @@ TEST_CASE("watch, report: the slow link between two hosts is named with both of 
 
 TEST_CASE("dump: also links that carry nothing at first are measured", "[command]") {
   if (!hasHosts()) return;
-  const TemporaryFolder folder;
-  const Outcome outcome = shell(
-      "cd " + folder.file("") + "\nRONDO_HEARTBEAT=60 " + kHosts + "-- " + RONDO_TEST_PROGRAMS +
-      "/program_recorded skip 1 >out 2>err &\nJOB=$!\n"
-      "for TRY in $(seq 600); do [ $(grep -c ready out) = 2 ] && break; sleep 0.1; done\n"
-      "sleep 1\n$RONDO dump $(sed -n 's/^ready . //p' out) -o dumps >&2\n"
-      "grep -c '\"links\":.{\"from\"' dumps/*.jsonl\nkill $JOB; wait\n");
-  INFO(outcome.out << outcome.err << readFile(folder.file("err")));
-  const auto counts = linesOf(outcome.out);
+  const std::string job = RONDO_TEST_PROGRAMS "/program_recorded skip 1";
+  const auto counts = linesBeside("RONDO_HEARTBEAT=60 " + kHosts + "-- " + job, 2,
+                                  "sleep 1\n$RONDO dump $PIDS -o dumps >&2\n"
+                                  "grep -c '\"links\":.{\"from\"' dumps/*.jsonl");
   REQUIRE(counts.size() == 2);
   for (const std::string& count : counts) CHECK(count.ends_with(":1"));
 }

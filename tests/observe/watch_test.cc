@@ -324,60 +324,49 @@ TEST_CASE("watch: dumps that a command prints are ranks of other hosts", "[comma
   CHECK(outcome.out.find("warning: 'exit 3' has ended") != std::string::npos);
 }
 
-/// Shell code: starts two ranks, of the processes $1 and $2.
 const std::string kTwoRanks =
-    "env RONDO_HEARTBEAT=60 $RONDO run -p 2 -- " RONDO_TEST_PROGRAMS
-    "/program_recorded none 2 2 >out 2>err &\nJOB=$!\n"
-    "for TRY in $(seq 600); do [ $(grep -c ready out) = 2 ] && break; sleep 0.1; done\n"
-    "set -- $(sed -n 's/^ready . //p' out)\n";
+    "env RONDO_HEARTBEAT=60 $RONDO run -p 2 -- " RONDO_TEST_PROGRAMS "/program_recorded none 2 2";
 
 TEST_CASE("watch: a process number does not mean the process of that number on another host",
           "[command]") {
-  const TemporaryFolder folder;
-  const Outcome outcome =
-      shell("cd " + folder.file("") + "\n" + kTwoRanks +
-            "$RONDO dump $1 $2 -o - | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/;\n"
-            "  s/\"job\":\"[^\"]*\"/\"job\":\"00000000deadbeef\"/' >dumps\n"
-            "$RONDO watch --once --json --from 'cat dumps; exec sleep 100'\n"
-            "$RONDO watch --once --json $1 --from 'cat dumps; exec sleep 100'\nkill $JOB; wait\n");
-  INFO(outcome.out << outcome.err);
-  const auto pages = linesOf(outcome.out);
-  REQUIRE(pages.size() == 2);
+  const auto pages =
+      linesBeside(kTwoRanks, 2,
+                  "$RONDO dump $PIDS -o - | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/;\n"
+                  "  s/\"job\":\"[^\"]*\"/\"job\":\"00000000deadbeef\"/' >dumps\n"
+                  "for PROCESS in all $PIDS; do\n"
+                  "  $RONDO watch --once --json $PROCESS --from 'cat dumps; exec sleep 100'\ndone");
+  REQUIRE(pages.size() == 3);
   CHECK(pages[0].find("deadbeef") != std::string::npos);
-  CHECK(json::parse(pages[1])["jobs"].size() == 1);
-  CHECK(pages[1].find("deadbeef") == std::string::npos);
+  for (const std::size_t page : {1, 2}) {
+    CHECK(json::parse(pages[page])["jobs"].size() == 1);
+    CHECK(pages[page].find("deadbeef") == std::string::npos);
+  }
 }
 
 TEST_CASE("watch: processes of one number in two namespaces of another host are two ranks",
           "[command]") {
-  const TemporaryFolder folder;
-  const Outcome outcome =
-      shell("cd " + folder.file("") + "\n" + kTwoRanks +
-            "$RONDO dump $1 $2 -o - >dumps\nkill $JOB; wait\n"
-            "sed -i 's/\"host\":\"[^\"]*\",\"pid\":[0-9]*/\"host\":\"far\",\"pid\":1/' dumps\n"
-            "JOB=$(sed -n 's/.*\"job\":\"\\([^\"]*\\).*/\\1/p' dumps | head -n 1)\n"
-            "$RONDO watch --once --json --job $JOB --from 'cat dumps; exec sleep 100'\n");
-  INFO(outcome.out << outcome.err);
-  const json page = json::parse(linesOf(outcome.out).at(0));
-  REQUIRE(page["jobs"].size() == 1);
-  CHECK(page["jobs"][0]["communicators"][0]["ranks"].size() == 2);
+  const std::string page =
+      linesBeside(
+          kTwoRanks, 2,
+          "$RONDO dump $PIDS -o - >dumps\nkill $JOB; wait\n"
+          "sed -i 's/\"host\":\"[^\"]*\",\"pid\":[0-9]*/\"host\":\"far\",\"pid\":1/' dumps\n"
+          "NUMBER=$(sed -n 's/.*\"job\":\"\\([^\"]*\\).*/\\1/p' dumps | head -n 1)\n"
+          "$RONDO watch --once --json --job $NUMBER --from 'cat dumps; exec sleep 100'")
+          .at(0);
+  INFO(page);
+  const json jobs = json::parse(page)["jobs"];
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0]["communicators"][0]["ranks"].size() == 2);
 }
 
 TEST_CASE("watch: a rank in a process namespace is named by its number outside", "[command]") {
   if (!hasHosts()) return; // it needs root, too
-  const TemporaryFolder folder;
-  const Outcome outcome =
-      shell("cd " + folder.file("") +
-            "\nunshare --pid --fork --mount-proc --kill-child "
-            "" RONDO_TEST_PROGRAMS
-            "/program_recorded none 1 2 >out 2>err &\nOUTER=$!\n"
-            "for TRY in $(seq 600); do [ $(grep -c ready out) = 1 ] && break; sleep 0.1; done\n"
-            "cat out\n$RONDO watch --once --json $(cat /proc/$OUTER/task/$OUTER/children)\n"
-            "kill $OUTER; wait\n");
-  INFO(outcome.out << outcome.err << readFile(folder.file("err")));
-  const auto out = linesOf(outcome.out);
+  const auto out =
+      linesBeside("unshare --pid --fork --mount-proc --kill-child " RONDO_TEST_PROGRAMS
+                  "/program_recorded none 1 2",
+                  1, "echo $PIDS\n$RONDO watch --once --json $(cat /proc/$JOB/task/$JOB/children)");
   REQUIRE(out.size() == 2);
-  CHECK(out[0] == "ready 0 1");
+  CHECK(out[0] == "1");
   CHECK(json::parse(out[1])["jobs"].size() == 1);
 }
 
