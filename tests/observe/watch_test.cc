@@ -361,10 +361,13 @@ TEST_CASE("watch: processes of one number in two namespaces of another host are 
 
 TEST_CASE("watch: a rank in a process namespace is named by its number outside", "[command]") {
   if (!hasHosts()) return; // it needs root, too
-  const auto out =
-      linesBeside("unshare --pid --fork --mount-proc --kill-child " RONDO_TEST_PROGRAMS
-                  "/program_recorded none 1 2",
-                  1, "echo $PIDS\n$RONDO watch --once --json $(cat /proc/$JOB/task/$JOB/children)");
+  const auto out = linesBeside(
+      "unshare --pid --fork --mount-proc --kill-child " RONDO_TEST_PROGRAMS
+      "/program_recorded none 1 2",
+      1,
+      // unshare ignores the signal that ends jobs.
+      "echo $PIDS\nRANK=$(cat /proc/$JOB/task/$JOB/children)\n$RONDO watch --once --json $RANK\n"
+      "kill -9 $RANK");
   REQUIRE(out.size() == 2);
   CHECK(out[0] == "1");
   CHECK(json::parse(out[1])["jobs"].size() == 1);
