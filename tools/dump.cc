@@ -42,11 +42,11 @@ std::string hostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "host";
 }
 
-/// While data are under way on the processes' links, measures for a while what the links carry.
+/// If the processes have connections to other hosts, measures for a while what these carry.
 LinkCounters linksOf(const std::vector<std::string>& pids) {
   LinkCounters links;
   links.read(pids);
-  if (links.queued()) {
+  if (links.any()) {
     std::this_thread::sleep_for(kLinkTime);
     links.read(pids);
   }
@@ -106,8 +106,13 @@ int dumpThese(const DumpConfig& config) {
 /// Writes dumps to standard output, one after the other; with an interval, until its reader ends.
 int dumpToOutput(const DumpConfig& config) {
   WatchedProcesses processes(config.all() ? std::vector<std::string>{} : config.processes);
-  const int found = processes.write(STDOUT_FILENO, config.last);
-  if (config.interval == 0) return found > 0 ? kSuccess : noneFound();
+  if (config.interval == 0) {
+    const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    processes.write(nowhere.get(), 0);
+    if (processes.haveLinks()) std::this_thread::sleep_for(kLinkTime);
+    return processes.write(STDOUT_FILENO, config.last) > 0 ? kSuccess : noneFound();
+  }
+  processes.write(STDOUT_FILENO, config.last);
   while (true) {
     std::this_thread::sleep_for(std::chrono::duration<double>(config.interval));
     processes.write(STDOUT_FILENO, config.last);

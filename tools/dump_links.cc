@@ -38,8 +38,9 @@ constexpr unsigned kEstablished = 1; ///< TCP_ESTABLISHED, whose header excludes
 constexpr std::uint32_t kLateSegments = 2;
 /// tcpi_busy_time advances by whole jiffies, up to 10 ms; in microseconds.
 constexpr std::uint64_t kTick = 10'000;
+constexpr std::uint32_t kNoRoundTrip = ~0U; ///< tcpi_min_rtt before the first one
 /// A line of a dump is at most 64 KiB long.
-constexpr std::size_t kMostLinks = 400;
+constexpr std::size_t kMostLinks = 350;
 
 std::int64_t steadyClock() {
   timespec now{};
@@ -227,6 +228,9 @@ void LinkCounters::add(const inet_diag_msg& socket, std::size_t bytes) {
       .busy = info.tcpi_busy_time - std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited),
       .queued = info.tcpi_unacked > kLateSegments || info.tcpi_notsent_bytes > 0};
   connection.average = connection.acknowledged * 1'000'000 / (connection.busy + kTick);
+  if (info.tcpi_min_rtt != kNoRoundTrip)
+    connection.segment_rate =
+        std::uint64_t{info.tcpi_snd_mss} * 1'000'000 / std::max(info.tcpi_min_rtt, 1U);
   now_.sockets[socket.idiag_inode] = connection;
 }
 
@@ -244,16 +248,6 @@ void LinkCounters::read(const std::vector<std::string>& pids) {
   }
   std::erase_if(spaces_, [](const auto& one) { return one.second.pid.empty(); });
   for (auto& [number, space] : spaces_) readNamespace(number, space);
-}
-
-bool LinkCounters::queued() const {
-  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& process) {
-    const auto& inodes = process.second.inodes;
-    return std::any_of(inodes.begin(), inodes.end(), [&](std::uint64_t inode) {
-      const auto found = now_.sockets.find(inode);
-      return found != now_.sockets.end() && found->second.queued;
-    });
-  });
 }
 
 std::string LinkCounters::text(const std::string& pid) const {
@@ -276,6 +270,7 @@ std::string LinkCounters::text(const std::string& pid) const {
     link.busy = std::max(link.busy, now.busy - std::min(now.busy, before.busy));
     link.total += now.acknowledged;
     link.average = std::max(link.average, now.average);
+    link.segment_rate = std::max(link.segment_rate, now.segment_rate);
     link.queued = link.queued || now.queued || before.queued;
   }
   std::string text = "\"links_ns\":" + std::to_string(now_.time - before_.time) + ",\"links\":[";
@@ -286,6 +281,7 @@ std::string LinkCounters::text(const std::string& pid) const {
             ",\"busy_ns\":" + std::to_string(link.busy * 1000) +
             ",\"total\":" + std::to_string(link.total) +
             ",\"average\":" + std::to_string(link.average) +
+            ",\"segment_rate\":" + std::to_string(link.segment_rate) +
             ",\"queued\":" + (link.queued ? "true" : "false") + "}";
   return text + "],";
 }

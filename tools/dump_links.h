@@ -31,9 +31,8 @@ class LinkCounters {
   /// Reads the counters of these processes' connections to other hosts.
   void read(const std::vector<std::string>& pids);
 
-  /// Whether a connection had data that were not sent, or more than two segments were
-  /// unacknowledged, which a delayed ACK cannot explain.
-  bool queued() const;
+  /// Whether the processes have connections to other hosts.
+  bool any() const { return !now_.sockets.empty(); }
 
   /// The members of a JSON object that describe the process's links, each with a comma after it;
   /// empty before the second reading. A link is all connections from one address to another; the
@@ -49,6 +48,8 @@ class LinkCounters {
     std::uint64_t busy =
         0; ///< microseconds with unacknowledged data that the receiver has room for
     std::uint64_t average = 0; ///< bytes per second of `busy`, since the connection exists
+    /// Bytes per second, if each of the shortest round trips carries one segment; 0: unknown.
+    std::uint64_t segment_rate = 0;
     bool queued = false;
   };
   struct Reading {

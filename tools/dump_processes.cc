@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -141,8 +142,8 @@ std::string reasonOf(const std::string& pid, FoundRecord::Why why) {
            " cannot be inspected: it belongs to another user, or changed its user; run this "
            "command as that user or as root";
   return "process " + pid +
-         " has no record of calls: it has made no communicator of this version "
-         "of Rondo";
+         " has no record of calls: it is a launcher and no rank, or has made no communicator of "
+         "this version of Rondo";
 }
 
 void WatchedProcesses::findNew() {
@@ -167,24 +168,34 @@ void WatchedProcesses::findNew() {
 
 void WatchedProcesses::choose() {
   if (choice_.processes.empty() && choice_.job.empty()) return;
-  std::set<std::uint64_t> jobs;
+  jobs_.clear();
   std::map<const Process*, std::set<std::uint64_t>> jobs_of;
   for (const auto& [pid, process] : processes_) {
     const auto& own = jobs_of[&process] = observe::jobsIn(process.memory.get());
     if (choice_.processes.empty() || contains(choice_.processes, pid))
-      jobs.insert(own.begin(), own.end());
+      jobs_.insert(own.begin(), own.end());
   }
   if (!choice_.job.empty()) {
     std::uint64_t number = 0;
     const char* const end = choice_.job.data() + choice_.job.size();
     const bool read = std::from_chars(choice_.job.data(), end, number, 16).ptr == end;
-    std::erase_if(jobs, [&](std::uint64_t job) { return !read || job != number; });
+    std::erase_if(jobs_, [&](std::uint64_t job) { return !read || job != number; });
   }
   for (auto& [pid, process] : processes_) {
     const auto& own = jobs_of[&process];
     process.chosen =
-        std::any_of(own.begin(), own.end(), [&](std::uint64_t job) { return jobs.contains(job); });
+        std::any_of(own.begin(), own.end(), [&](std::uint64_t job) { return jobs_.contains(job); });
   }
+}
+
+std::set<std::string> WatchedProcesses::jobs() const {
+  std::set<std::string> numbers;
+  for (const std::uint64_t job : jobs_) {
+    std::array<char, 20> text{};
+    std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(job));
+    numbers.insert(text.data());
+  }
+  return numbers;
 }
 
 int WatchedProcesses::write(int to, std::uint64_t calls) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,12 @@ class WatchedProcesses {
   /// written.
   int write(int to, std::uint64_t calls);
 
+  /// Whether they had connections to other hosts at the last write().
+  bool haveLinks() const { return links_.any(); }
+
+  /// The chosen jobs at the last write(), by their numbers in dumps; empty if all are chosen.
+  std::set<std::string> jobs() const;
+
  private:
   struct Process {
     std::string started; ///< when, as /proc tells it: tells apart processes of the same number
@@ -72,6 +79,7 @@ class WatchedProcesses {
   std::multimap<std::string, Process> processes_; ///< by number
   std::map<std::string, std::string> others_;     ///< processes without a record: when they started
   Clock::time_point search_;                      ///< when to look again whether these have one
+  std::set<std::uint64_t> jobs_;                  ///< the chosen ones, if not all are
   LinkCounters links_;
 };
 

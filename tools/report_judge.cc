@@ -2,7 +2,9 @@
 //
 // A rank is a culprit only if others wait for it and it waits for no rank itself. A call waits once
 // nothing has moved in it for a second (the watch: longer): a slow call is no fault, and the dumps
-// of different ranks are not made at the same instant. After a failure of the communicator every
+// of different ranks are not made at the same instant. For the same reason a rank that ended a call
+// less than a second ago is not late yet, unless others have waited for three seconds: it may have
+// been late in that call, and compute again since then. After a failure of the communicator every
 // call waits; if the ranks know who ended it, no other rank is blamed.
 #include "tools/report_judge.h"
 
@@ -19,6 +21,9 @@ namespace rondo::tools {
 namespace {
 
 using Ranks = RecordedRanks;
+
+/// A call that waits for so many times the patience waits for long.
+constexpr std::int64_t kWaitsLong = 3;
 
 class Judge {
  public:
@@ -51,7 +56,7 @@ class Judge {
     }
     const bool unknown = found_.empty();
     if (failure_) addFailure();
-    if (unknown && !hasCulprit() && !waiting_.empty()) nameStuck();
+    if (unknown && !hasCulprit() && !waiting_.empty() && !computes_) nameStuck();
     if (found_.empty())
       if (auto straggler = findStraggler(ranks_, size_)) found_.push_back(std::move(*straggler));
     return std::move(found_);
@@ -160,6 +165,7 @@ class Judge {
         made = std::max(made, theirs.sequence);
     if (made >= call.sequence || blocked(peer, *other)) return;
     if (early(*other, call)) return tooEarly(peer);
+    if (computes(*other, {waiter})) return;
     found_.push_back({wanted == "Send" ? "never_sent" : "never_received", peer,
                       "rank " + std::to_string(peer) + " never called the " + wanted + " for " +
                           call.text() + " of rank " + std::to_string(waiter) + left(*other)});
@@ -172,7 +178,7 @@ class Judge {
       if (id == communicator_) continue;
       std::vector<const RecordedRank*> here;
       for (const auto& [number, other] : others)
-        if (other.process == of.process) here.push_back(&other);
+        if (other.sameProcess(of)) here.push_back(&other);
       if (here.size() != 1) continue; // ranks that are threads: which one is it?
       const RecordedCall* const call = inFlight(*here[0]);
       if (!call || !stands(*here[0], *call)) continue;
@@ -186,6 +192,24 @@ class Judge {
 
   bool early(const RecordedRank& other, const RecordedCall& call) const {
     return !failure_ && other.open && other.time - call.created < rules_.patience;
+  }
+  /// Whether the rank ended a call lately, and the others do not wait for long.
+  bool computes(const RecordedRank& other, const std::vector<int>& waiters) {
+    const auto lately = [&](const RecordedCall& one) {
+      return one.completed && other.time - one.ended < rules_.patience;
+    };
+    const auto waitsLong = [&](int waiter) {
+      const auto& waits = of(waiter)->waits;
+      return std::any_of(waits.begin(), waits.end(), [&](const RecordedWait& wait) {
+        return wait.number == waiting_.at(waiter)->number &&
+               wait.idle >= kWaitsLong * rules_.patience;
+      });
+    };
+    if (failure_ || !other.open || other.stopped || other.ended ||
+        std::none_of(other.calls.begin(), other.calls.end(), lately) ||
+        std::any_of(waiters.begin(), waiters.end(), waitsLong))
+      return false;
+    return computes_ = true;
   }
   void tooEarly(int rank) {
     found_.push_back({"too_early", -1,
@@ -210,6 +234,7 @@ class Judge {
         tooEarly(rank);
         continue;
       }
+      if (computes(other, waiters)) continue;
       const char* const kind = !other.open ? "left" : other.stopped ? "stopped" : "never_entered";
       found_.push_back(
           {kind, rank,
@@ -298,6 +323,7 @@ class Judge {
   std::map<std::pair<std::uint64_t, int>, std::vector<int>> late_; ///< by call and rank
   std::map<int, std::vector<int>> absent_, stopped_;               ///< who waits for them
   std::set<std::pair<int, std::string>> elsewhere_;
+  bool computes_ = false; ///< a rank for which others wait, but not for long
   std::vector<Finding> found_;
 };
 

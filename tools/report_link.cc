@@ -10,9 +10,12 @@
 // A slow link alone is no finding, because the data of a small message also wait for a delayed ACK.
 // At a reading of the counters, one of the host's slow links must have had unsent data or more than
 // two unacknowledged segments; and these links must have been busy for half of the time. The host
-// with the most slow links is named first. If both hosts of a link have no other slow link, the
-// link itself is named. With two hosts there is no other link to compare with. Links within a host
-// are never slow.
+// whose slow links were busy for the longest time together is named first. If both hosts of a link
+// have no other slow link, the link itself is named. Links within a host are never slow.
+//
+// With two hosts there is no other link to compare with. Their link is slow if it carries less than
+// 10 Mb/s, and so little that the distance of the hosts is not the cause: less than one segment in
+// four of its shortest round trips, with more than two segments unacknowledged.
 #include "tools/report_link.h"
 
 #include <algorithm>
@@ -31,11 +34,14 @@ namespace {
 
 constexpr double kSlower = 12, kLeastBusy = 0.5;
 /// Links that were busy for a smaller part of the time, or carried fewer bytes, have no measured
-/// speed.
-constexpr double kInUse = 0.02;
+/// speed: the kernel counts this time in ticks of up to 10 ms.
+constexpr double kInUse = 0.1;
 constexpr std::uint64_t kLeastBytes = 16 * 1024;
 /// Links whose total bytes are less than this part of the largest total carry only heartbeats.
 constexpr double kLeastShare = 0.01;
+/// With no other link to compare with, a link below this is slow: 10 megabits per second.
+constexpr double kSlowAlone = 10e6 / 8;
+constexpr double kRoundTrips = 4; ///< that a healthy link needs for a segment, at most
 /// A rank of a named host is in a call, or was in one during this last time, in nanoseconds.
 constexpr std::int64_t kLately = 1'000'000'000;
 
@@ -50,14 +56,21 @@ double speedOf(const RecordedLink& link) {
   return link.seconds > 0 ? static_cast<double>(link.bytes) / link.seconds : 0;
 }
 
+/// Of all links together; 1: the whole time, of one link.
+double busyTime(const Links& links) {
+  double sum = 0;
+  for (const auto& [ends, link] : links) sum += link.busy;
+  return sum;
+}
+
 class Network {
  public:
   explicit Network(const RecordedRanks& ranks) : ranks_(ranks) {
-    std::set<std::string> processes;
+    std::set<std::pair<std::string, std::uint64_t>> processes;
     for (const auto& [number, rank] : ranks)
       for (const RecordedLink& link : rank.links) hosts_[link.from].insert(number);
     for (const auto& [number, rank] : ranks) {
-      if (!processes.insert(rank.process).second) continue;
+      if (!processes.insert({rank.process, rank.began}).second) continue;
       for (const RecordedLink& link : rank.links)
         if (hosts_.contains(link.to)) add(link);
     }
@@ -73,7 +86,7 @@ class Network {
       if (Links links = slowLinksOf(host); !links.empty()) slow[host] = std::move(links);
     while (!slow.empty()) {
       const auto most = std::max_element(slow.begin(), slow.end(), [](auto& a, auto& b) {
-        return a.second.size() < b.second.size();
+        return busyTime(a.second) < busyTime(b.second);
       });
       const Links links = most->second;
       if (found.size() < hosts_.size()) found.push_back(findingOf(most->first, links, slow));
@@ -92,6 +105,7 @@ class Network {
     sum.busy = std::max(sum.busy, link.busy);
     sum.seconds = std::max(sum.seconds, link.seconds);
     sum.average = std::max(sum.average, link.average);
+    sum.segment_rate = std::max(sum.segment_rate, link.segment_rate);
     sum.queued = sum.queued || link.queued;
   }
 
@@ -129,8 +143,9 @@ class Network {
       if (!touches(ends, host) || link.busy < kInUse || (link.bytes < kLeastBytes && !link.queued))
         continue;
       const double at_once = std::max({1.0, out_.at(ends.first), in_.at(ends.second)});
-      if (speedOf(link) * kSlower * at_once >= usual_speed) continue;
-      slow[ends] = link;
+      const double most = usual_speed > 0 ? usual_speed / kSlower
+                                          : std::min(kSlowAlone, link.segment_rate / kRoundTrips);
+      if (speedOf(link) * at_once < most) slow[ends] = link;
     }
     return holdUp(host, slow) ? slow : Links();
   }
@@ -164,9 +179,13 @@ class Network {
     });
     const bool both = one && other != slow.end() && other->second.size() == links.size();
     std::array<char, 128> speeds{};
-    std::snprintf(speeds.data(), speeds.size(),
-                  ": %.3g MB/s, where the median of the others is %.3g MB/s",
-                  speedOf(slowest->second) * 1e-6, usual(host) * 1e-6);
+    const double speed = speedOf(slowest->second) * 1e-6, others = usual(host) * 1e-6;
+    if (others > 0)
+      std::snprintf(speeds.data(), speeds.size(),
+                    ": %.3g MB/s, where the median of the others is %.3g MB/s", speed, others);
+    else
+      std::snprintf(speeds.data(), speeds.size(),
+                    ": %.3g MB/s, less than 10 Mb/s; no other link carries data", speed);
     const std::string path = "from " + ranksOn(from) + " to " + ranksOn(to);
     const RecordedCall& last = *callOn(host);
     const std::string call =

@@ -109,6 +109,9 @@ std::vector<RecordedLink> linksOf(const json& header) {
                      .busy = busy / time,
                      .seconds = busy * 1e-9,
                      .average = static_cast<double>(natural(line, "average")),
+                     .segment_rate = line.contains("segment_rate")
+                                         ? static_cast<double>(natural(line, "segment_rate"))
+                                         : 0,
                      .queued = line.at("queued").get<bool>()});
   }
   return links;
@@ -214,7 +217,7 @@ ProcessDump readDump(std::istream& stream, const std::string& file) {
   std::string text, process, links_error;
   char state = '?';
   std::int64_t time = 0;
-  std::uint64_t lines = 0;
+  std::uint64_t lines = 0, began = 0;
   bool ended = false;
   for (; !ended && std::getline(stream, text); ++lines) {
     if (text.size() > kLongestLine)
@@ -228,6 +231,7 @@ ProcessDump readDump(std::istream& stream, const std::string& file) {
       process = line.at("host").get<std::string>() + ":" + line.at("pid").dump();
       state = (line.at("state").get<std::string>() + "?")[0];
       time = natural(line, "time_ns");
+      if (line.contains("began_ns")) began = counter(line, "began_ns");
       links = linksOf(line);
       links_error = maybe<std::string>(line, "links_error").value_or("");
       continue;
@@ -240,6 +244,7 @@ ProcessDump readDump(std::istream& stream, const std::string& file) {
     } else if (line.contains("communicator")) {
       RecordedRank& rank = dump.ranks.emplace_back(rankOf(line));
       rank.process = process;
+      rank.began = began;
       rank.stopped = state == 'T' || state == 't';
       rank.ended = state == 'X';
       rank.time = time;

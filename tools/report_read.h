@@ -53,6 +53,8 @@ struct RecordedLink {
   double busy = 0;         ///< part of the time that the network needed for them, 0 to 1
   double seconds = 0;      ///< that time
   double average = 0;      ///< bytes per second of such time, since the connections exist
+  /// Bytes per second, if each of the shortest round trips carries one segment; 0: unknown.
+  double segment_rate = 0;
   /// More than two segments were unacknowledged, which a delayed ACK cannot explain.
   bool queued = false;
 };
@@ -69,9 +71,15 @@ struct RecordedRank {
   std::map<std::string, RecordedTotal> totals; ///< by the collective's name
   std::vector<RecordedLink> links;             ///< of its process
   std::string links_error;                     ///< why the links are not known
-  std::string process;                         ///< "host:pid"
+  std::string process;                         ///< "host:pid", which others may have, too
+  std::uint64_t began = 0;                     ///< when the process made its record; 0: unknown
   bool stopped = false, ended = false;         ///< the process
   std::int64_t time = 0;                       ///< of the dump
+
+  /// Two processes of one number, in two namespaces of a host, did not begin at the same time.
+  bool sameProcess(const RecordedRank& other) const {
+    return process == other.process && began == other.began;
+  }
 };
 
 using RecordedRanks = std::map<int, RecordedRank>; ///< by rank

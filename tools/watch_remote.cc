@@ -22,7 +22,8 @@ constexpr std::chrono::seconds kStale{10};
 std::string processOf(const std::string& dump) {
   const auto line = nlohmann::json::parse(dump.substr(0, dump.find('\n')), nullptr, false);
   if (!line.is_object() || !line.contains("host") || !line.contains("pid")) return "";
-  return line["host"].dump() + ":" + line["pid"].dump();
+  const std::string began = line.contains("began_ns") ? line["began_ns"].dump() : "";
+  return line["host"].dump() + ":" + line["pid"].dump() + ":" + began;
 }
 
 } // namespace

@@ -101,12 +101,12 @@ std::vector<ProcessDump> Watch::read(View& view) {
 }
 
 std::vector<std::string> Watch::jobsOf(const std::vector<ProcessDump>& dumps) const {
+  // Process numbers of other hosts, or of other process namespaces, mean other processes.
+  const std::set<std::string> named = processes_.jobs();
   std::set<std::string> jobs;
   for (const ProcessDump& dump : dumps)
     for (const RecordedRank& rank : dump.ranks) {
-      const bool chosen =
-          config_.processes.empty() || std::find(config_.processes.begin(), config_.processes.end(),
-                                                 placeOf(rank).second) != config_.processes.end();
+      const bool chosen = config_.processes.empty() || named.contains(rank.job);
       if (chosen && (config_.job.empty() || config_.job == rank.job)) jobs.insert(rank.job);
     }
   return {jobs.begin(), jobs.end()};
@@ -162,8 +162,9 @@ void Watch::keepLasting(View& view) {
     for (CommunicatorView& communicator : job.communicators)
       std::erase_if(communicator.findings, [&](const Finding& finding) {
         if (finding.kind != "straggler" && finding.kind != "slow_link") return false;
-        const Trouble key{job.dumps->job, communicator.id, finding.kind, finding.culprit,
-                          finding.peer};
+        // If a link is slow in both directions, either rank may be the sender on the slower one.
+        const auto [low, high] = std::minmax(finding.culprit, finding.peer);
+        const Trouble key{job.dumps->job, communicator.id, finding.kind, low, high};
         return (now[key] = slow_[key] + 1) < kLooksOfSlow;
       });
   slow_ = std::move(now);

@@ -69,7 +69,7 @@ class Watch {
 
  private:
   using Key = std::tuple<std::string, std::string, int>; ///< job, communicator and rank
-  /// Job, communicator, kind of the finding, culprit and peer.
+  /// Job, communicator, kind of the finding, and the lower and the higher of culprit and peer.
   using Trouble = std::tuple<std::string, std::string, std::string, int, int>;
   struct Before {
     std::int64_t time = 0;

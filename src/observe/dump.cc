@@ -342,7 +342,8 @@ int writeDump(int memory_file, int to, const char* reason, char state, std::uint
   Lines out(to);
   out.raw("{\"rondo_dump\":").integer(kDumpVersion).raw(",").raw(more);
   out.raw("\"host\":").text(head.host);
-  out.raw(",\"pid\":").number(head.process).raw(",\"reason\":").text(reason);
+  out.raw(",\"pid\":").number(head.process).raw(",\"began_ns\":").number(head.nanoseconds);
+  out.raw(",\"reason\":").text(reason);
   out.raw(",\"state\":").text(std::string_view(&state, 1));
   out.raw(",\"time_ns\":").number(clock.now()).raw("}").endLine();
   for (std::size_t block = 0; block < head.blocks; ++block)

@@ -26,21 +26,32 @@ namespace {
 
 using nlohmann::json;
 
-/// The ranks that a page of `rondo watch` or `rondo report` blames, and for what.
+/// The ranks that a page of `rondo watch` or `rondo report` blames, and for what. A link may be
+/// slow in both directions; its ranks are in order.
 std::set<std::string> blamed(const json& page) {
   std::set<std::string> all;
-  for (const json& culprit : page["culprits"])
-    all.insert("rank " + culprit["rank"].dump() + ": " + culprit["kind"].get<std::string>());
+  for (const json& culprit : page["culprits"]) {
+    std::set<std::string> ranks{culprit["rank"].dump()};
+    if (culprit.contains("peer")) ranks.insert(culprit["peer"].dump());
+    std::string text = ranks.size() > 1 ? "ranks" : "rank";
+    for (const std::string& rank : ranks) text += " " + rank;
+    all.insert(text + ": " + culprit["kind"].get<std::string>());
+  }
   return all;
 }
 
-/// Runs with these settings, until a link is slow.
-void checkSlowLink(const std::string& environment) {
-  INFO(environment);
+struct SlowLink {
+  std::string environment, network; ///< `network`: options of shaped_network
+  std::string blamed, text;         ///< `text`: how the finding begins
+};
+
+/// Runs four ranks, until a link is slow.
+void checkSlowLink(const SlowLink& test) {
+  INFO(test.environment << " " << test.network);
   const TemporaryFolder folder;
   const Outcome outcome = shell(
-      "cd " + folder.file("") + "\nenv " + environment + " " + kHosts +
-      "--ranks 4 --change 0.2:4@$PWD/slow -- " + RONDO_TEST_PROGRAMS +
+      "cd " + folder.file("") + "\nenv " + test.environment + " " + kHosts + "--ranks 4 " +
+      test.network + "@$PWD/slow -- " + RONDO_TEST_PROGRAMS +
       "/program_endless_allreduce 65536 >out 2>err &\nJOB=$!\n" +
       "for TRY in $(seq 600); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
       "PIDS=$(sed -n 's/^ready . //p' out)\n"
@@ -62,7 +73,7 @@ void checkSlowLink(const std::string& environment) {
   const auto healthy = std::stoul(out[0]), all = std::stoul(out[1]);
   const auto watched = linesOf(readFile(folder.file("watched")));
   REQUIRE(watched.size() >= all);
-  const std::set<std::string> expected{"rank 2: slow_link"};
+  const std::set<std::string> expected{test.blamed + ": slow_link"};
   for (std::size_t i = 0; i < all; ++i) {
     INFO(watched[i]);
     const auto found = blamed(json::parse(watched[i]));
@@ -70,7 +81,7 @@ void checkSlowLink(const std::string& environment) {
   }
   const std::string text = json::parse(watched[all - 1])["culprits"][0]["text"];
   INFO(text);
-  CHECK(text.starts_with("the network of rank 2 is slow, for example from rank "));
+  CHECK(text.starts_with(test.text));
   CHECK(text.find("; the ranks are in AllReduce #") != std::string::npos);
   CHECK(text.find(" (max of 65536 float)") != std::string::npos);
   CHECK(blamed(json::parse(readFile(folder.file("report")))) == expected);
@@ -82,8 +93,26 @@ void checkSlowLink(const std::string& environment) {
 // none before; in a ring, too, whose links carry data in one direction only.
 TEST_CASE("watch, report: the rank with the slow link is named, with its call", "[command]") {
   if (!hasHosts() || !test::kWholeGrid) return; // a sanitizer slows the ranks down
-  checkSlowLink("");
-  checkSlowLink("RONDO_ALGO=ring");
+  const SlowLink one{"", "--change 0.2:4", "rank 2",
+                     "the network of rank 2 is slow, for example from rank "};
+  checkSlowLink(one);
+  checkSlowLink({"RONDO_ALGO=ring", one.network, one.blamed, one.text});
+}
+
+TEST_CASE("watch, report: the slow link between two hosts is named with both of its ranks",
+          "[command]") {
+  if (!hasHosts() || !test::kWholeGrid) return;
+  checkSlowLink({"", "--per-host 2 --change 0:4", "ranks 0 2", "the link from ranks "});
+}
+
+TEST_CASE("dump: also links that carry nothing at first are measured", "[command]") {
+  if (!hasHosts()) return;
+  const std::string job = RONDO_TEST_PROGRAMS "/program_recorded skip 1";
+  const auto counts = linesBeside("RONDO_HEARTBEAT=60 " + kHosts + "-- " + job, 2,
+                                  "sleep 1\n$RONDO dump $PIDS -o dumps >&2\n"
+                                  "grep -c '\"links\":.{\"from\"' dumps/*.jsonl");
+  REQUIRE(counts.size() == 2);
+  for (const std::string& count : counts) CHECK(count.ends_with(":1"));
 }
 
 /// A TCP connection within this machine, between two addresses.

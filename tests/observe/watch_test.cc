@@ -324,10 +324,60 @@ TEST_CASE("watch: dumps that a command prints are ranks of other hosts", "[comma
   CHECK(outcome.out.find("warning: 'exit 3' has ended") != std::string::npos);
 }
 
+const std::string kTwoRanks =
+    "env RONDO_HEARTBEAT=60 $RONDO run -p 2 -- " RONDO_TEST_PROGRAMS "/program_recorded none 2 2";
+
+TEST_CASE("watch: a process number does not mean the process of that number on another host",
+          "[command]") {
+  const auto pages =
+      linesBeside(kTwoRanks, 2,
+                  "$RONDO dump $PIDS -o - | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/;\n"
+                  "  s/\"job\":\"[^\"]*\"/\"job\":\"00000000deadbeef\"/' >dumps\n"
+                  "for PROCESS in all $PIDS; do\n"
+                  "  $RONDO watch --once --json $PROCESS --from 'cat dumps; exec sleep 100'\ndone");
+  REQUIRE(pages.size() == 3);
+  CHECK(pages[0].find("deadbeef") != std::string::npos);
+  for (const std::size_t page : {1, 2}) {
+    CHECK(json::parse(pages[page])["jobs"].size() == 1);
+    CHECK(pages[page].find("deadbeef") == std::string::npos);
+  }
+}
+
+TEST_CASE("watch: processes of one number in two namespaces of another host are two ranks",
+          "[command]") {
+  const std::string page =
+      linesBeside(
+          kTwoRanks, 2,
+          "$RONDO dump $PIDS -o - >dumps\nkill $JOB; wait\n"
+          "sed -i 's/\"host\":\"[^\"]*\",\"pid\":[0-9]*/\"host\":\"far\",\"pid\":1/' dumps\n"
+          "NUMBER=$(sed -n 's/.*\"job\":\"\\([^\"]*\\).*/\\1/p' dumps | head -n 1)\n"
+          "$RONDO watch --once --json --job $NUMBER --from 'cat dumps; exec sleep 100'")
+          .at(0);
+  INFO(page);
+  const json jobs = json::parse(page)["jobs"];
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0]["communicators"][0]["ranks"].size() == 2);
+}
+
+TEST_CASE("watch: a rank in a process namespace is named by its number outside", "[command]") {
+  if (!hasHosts()) return; // it needs root, too
+  const auto out = linesBeside(
+      "unshare --pid --fork --mount-proc --kill-child " RONDO_TEST_PROGRAMS
+      "/program_recorded none 1 2",
+      1,
+      // unshare ignores the signal that ends jobs.
+      "echo $PIDS\nRANK=$(cat /proc/$JOB/task/$JOB/children)\n$RONDO watch --once --json $RANK\n"
+      "kill -9 $RANK");
+  REQUIRE(out.size() == 2);
+  CHECK(out[0] == "1");
+  CHECK(json::parse(out[1])["jobs"].size() == 1);
+}
+
 TEST_CASE("watch: processes that cannot be watched are errors that say why", "[command]") {
   Outcome outcome = shell("sleep 60 & PID=$!\n$RONDO watch --once $PID; S=$?; kill $PID; exit $S");
   CHECK(outcome.status == 3);
   CHECK(outcome.err.find("has no record of calls") != std::string::npos);
+  CHECK(outcome.err.find("it is a launcher and no rank, or has made no") != std::string::npos);
   outcome = shell("$RONDO watch 999999999");
   CHECK(outcome.status == 3);
   CHECK(outcome.err.find("there is no process 999999999") != std::string::npos);
