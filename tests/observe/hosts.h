@@ -7,7 +7,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 
 inline const std::string kHosts = RONDO_SOURCE_DIR "/tests/support/shaped_network ";
 
@@ -18,4 +18,4 @@ inline bool hasHosts() {
   return false;
 }
 
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -21,9 +21,10 @@
 #include "tools/descriptor.h"
 #include "tools/dump_links.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
+using namespace tools;
 using nlohmann::json;
 
 /// The ranks that a page of `rondo watch` or `rondo report` blames, and for what.
@@ -81,7 +82,7 @@ void checkSlowLink(const std::string& environment) {
 // Proves: watch and report find the rank whose host has a slow network, and the call, and blame
 // none before; in a ring, too, whose links carry data in one direction only.
 TEST_CASE("watch, report: the rank with the slow link is named, with its call", "[command]") {
-  if (!hasHosts() || !test::kWholeGrid) return; // a sanitizer slows the ranks down
+  if (!hasHosts() || !kWholeGrid) return; // a sanitizer slows the ranks down
   checkSlowLink("");
   checkSlowLink("RONDO_ALGO=ring");
 }
@@ -187,4 +188,4 @@ TEST_CASE("dump: links that the kernel did not list are an error, and not links 
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test
