@@ -4,6 +4,7 @@
 // written outside of the outputs; wrong calls are refused. Without a GPU: that the look-up says
 // what is missing.
 #include <deque>
+#include <limits>
 
 #include "kernels/cuda/reduce/reduce.h"
 #include "kernels/cuda/tuning.h"
