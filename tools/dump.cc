@@ -131,7 +131,7 @@ Action addDump(CLI::App& parent, const std::vector<std::string>&) {
                   "With -o -: dump every so many seconds, also processes that start later")
       ->check(CLI::Range(0.01, 3600.0));
   app->add_option("--last", config->last,
-                  "Of each communicator, only so many of the last calls, and those in flight");
+                  "Only this many of the last calls of each communicator, and those in flight");
   app->footer(
       "Every process with Rondo keeps its last calls in memory. This command reads them from\n"
       "outside: the process takes no part in it, and may be stopped or hang. It must belong to "

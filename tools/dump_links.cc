@@ -6,7 +6,6 @@
 #include "tools/dump_links.h"
 
 #include <fcntl.h>
-#include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>

@@ -19,7 +19,6 @@
 #include <iterator>
 #include <set>
 #include <sstream>
-#include <utility>
 
 #include "observe/dump.h"
 #include "rondo/error.h"

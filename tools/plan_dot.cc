@@ -2,7 +2,6 @@
 #include "tools/plan_dot.h"
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "plan/check.h"

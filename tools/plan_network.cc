@@ -112,8 +112,8 @@ void addNetworkOptions(CLI::App& app, NetworkConfig& config) {
                                  "fitted to bench/results");
   app.add_option(
          "--ideal", config.ideal,
-         "MICROSECONDS,GB/s: the lectures' network in place of a profile; each message takes "
-         "alpha + n beta, and nothing else takes time")
+         "MICROSECONDS,GB/s: an ideal network in place of a profile, of this latency and speed: a "
+         "message of n bytes takes alpha + n beta, and nothing else takes time")
       ->excludes(profile);
   app.add_option("--link", config.link,
                  "Kind of link between ranks of a node: inproc, shm (default), loopback, ucx, "
@@ -127,7 +127,7 @@ void addNetworkOptions(CLI::App& app, NetworkConfig& config) {
 void addConditionOptions(CLI::App& app, NetworkConfig& config) {
   app.add_option(
       "--straggler", config.stragglers,
-      "RANK=MICROSECONDS: it comes late; RANK=xFACTOR: its processor takes FACTOR times as "
+      "RANK=MICROSECONDS: it begins this late; RANK=xFACTOR: its processor takes FACTOR times as "
       "long");
   app.add_option("--slow-link", config.slow_links,
                  "FROM-TO=FACTOR: messages take FACTOR times as long");

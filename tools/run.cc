@@ -13,19 +13,21 @@ Action addRun(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("-p,--ranks", options->ranks, "Number of ranks to start")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app->add_flag("--tag", options->tag, "Print the rank in front of every line that it prints");
-  app->add_option("--restart", options->restarts,
-                  "Start ranks that were killed or have failed again, so many times in all, as "
-                  "ranks that join (RONDO_JOIN=1); for `rondo train --elastic` and programs that "
-                  "can join")
+  app->add_flag("--tag", options->tag, "Begin each line of a rank's output with its number");
+  app->add_option(
+         "--restart", options->restarts,
+         "Restart ranks that were killed or have failed, at most this many times in all, as "
+         "ranks that join (RONDO_JOIN=1). For `rondo train --elastic` and programs whose "
+         "ranks can join")
       ->check(CLI::Range(0, 1000000));
   app->add_option("--least", options->least,
-                  "When a rank was killed or has failed, let the others go on while so many are "
-                  "left; 0: end the job")
+                  "When a rank was killed or has failed, let the others go on while at least this "
+                  "many are left; 0: end the job")
       ->check(CLI::Range(0, 4096));
-  app->add_option("--bind", options->bind,
-                  "Where each rank may run: core (of its own), socket, or of these processors "
-                  "(0,2,8-11) one each; none. Default: RONDO_BIND, else none");
+  app->add_option(
+      "--bind", options->bind,
+      "Processors of each rank: core (one core), socket, a list as 0,2,8-11 (one of them "
+      "for each rank), or none (any). Default: RONDO_BIND, else none");
   app->add_option("program", options->command, "The program and its arguments")->required();
   app->positionals_at_end();
   app->prefix_command(false);

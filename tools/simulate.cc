@@ -247,9 +247,8 @@ Action addSimulate(CLI::App& parent, const std::vector<std::string>&) {
       ->capture_default_str();
   auto* layout =
       app->add_option("--layout", config->layout, "Layout of the ranks, as in rondo plan");
-  auto* import =
-      app->add_option("--import", config->import,
-                      "Simulate the plans of this file, MSCCL's XML, once they are proved");
+  auto* import = app->add_option("--import", config->import,
+                                 "Prove the plans of this file, MSCCL's XML, and simulate them");
   for (const char* option : {"collective", "--algorithm", "--ranks", "--root"})
     import->excludes(app->get_option(option));
   auto* topology =

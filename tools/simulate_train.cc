@@ -126,18 +126,18 @@ std::string jsonOf(const TrainQuestion& question, const StepModel& model,
 void writeTrace(const std::string& path, const StepRow& row) {
   TraceWriter trace(path);
   std::map<std::string, int> owners;
-  std::map<std::pair<std::string, std::string>, int> lanes;
+  std::map<std::pair<std::string, std::string>, int> resources;
   for (const StepSpan& span : row.spans) {
     const auto [owner, new_owner] = owners.emplace(span.owner, static_cast<int>(owners.size()));
     if (new_owner) trace.nameProcess(owner->second, span.owner);
-    const auto [lane, new_lane] =
-        lanes.emplace(std::pair(span.owner, span.lane), static_cast<int>(lanes.size()));
-    if (new_lane) trace.nameThread(owner->second, lane->second, span.lane);
+    const auto [resource, new_resource] =
+        resources.emplace(std::pair(span.owner, span.resource), static_cast<int>(resources.size()));
+    if (new_resource) trace.nameThread(owner->second, resource->second, span.resource);
     base::TraceArguments arguments;
     if (span.bytes >= 0) arguments.add("bytes", std::llround(span.bytes));
     trace.add({.name = span.name,
                .process = owner->second,
-               .thread = lane->second,
+               .thread = resource->second,
                .begin = span.begin,
                .end = span.end,
                .arguments = arguments});
@@ -163,7 +163,7 @@ int simulateTrain(const TrainQuestion& question) {
     text = heading(question, model, network, times, times.oneProcessor());
   }
   if (!question.trace.empty()) writeTrace(question.trace, rows.front());
-  if (!question.chakra.empty()) writeChakra(question.chakra, rows.front().jobs, counts.front());
+  if (!question.chakra.empty()) writeChakra(question.chakra, rows.front().tasks, counts.front());
   text = question.json ? jsonOf(question, model, network, rows) : text + table(rows);
   std::fputs(text.c_str(), stdout);
   return kSuccess;
@@ -198,7 +198,7 @@ Action addSimulateTrain(CLI::App& simulate) {
   app->add_option("--per-node", question->per_node, "Ranks of each node; default: all on one")
       ->check(CLI::Range(1, kMostTrained));
   app->add_option("--algorithm", question->algorithm,
-                  "Of collectives: a comma list, of which the fastest counts, or 'all'")
+                  "Algorithms of collectives: a comma list, or 'all'; the fastest of them counts")
       ->capture_default_str();
   app->add_option("--steps", question->steps,
                   "Steps to simulate; times are means over all but the first. Default: enough for "

@@ -1,4 +1,4 @@
-// Encodes jobs as the messages of Chakra's schema.
+// Encodes tasks as the messages of Chakra's schema.
 #include "tools/simulate_train_chakra.h"
 
 #include <algorithm>
@@ -70,41 +70,41 @@ std::uint64_t typeOf(Collective collective) {
 class RankTrace {
  public:
   RankTrace(const SimulatedSteps& steps, int rank)
-      : jobs_(steps.graph.jobs()), lanes_(steps.graph.lanes()) {
+      : tasks_(steps.graph.tasks()), resources_(steps.graph.resources()) {
     const bool own = std::ranges::find(steps.ranks, rank) != steps.ranks.end();
     standing_ = own ? rank : steps.ranks.front();
     Message metadata;
     metadata.bytes(1, "0.0.4");
     file_.delimited(metadata.text());
-    for (std::uint64_t job = 0; job < jobs_.size(); ++job) add(job);
+    for (std::uint64_t task = 0; task < tasks_.size(); ++task) add(task);
   }
 
   const std::string& text() const { return file_.text(); }
 
  private:
   void add(std::uint64_t number) {
-    const model::Job& job = jobs_[number];
-    const int of = lanes_[job.lanes.front()].rank;
-    if (job.to >= 0) {
-      const Message size = attribute("comm_size", kUint64, bytesOf(job));
+    const model::Task& task = tasks_[number];
+    const int of = resources_[task.resources.front()].rank;
+    if (task.to >= 0) {
+      const Message size = attribute("comm_size", kUint64, bytesOf(task));
       for (const bool sends : {true, false}) {
-        if ((sends ? of : job.to) != standing_ || of == job.to) continue;
-        write(number, job, sends ? kSend : kReceive, sends,
+        if ((sends ? of : task.to) != standing_ || of == task.to) continue;
+        write(number, task, sends ? kSend : kReceive, sends,
               {size, attribute("comm_src", kInt32, static_cast<std::uint64_t>(of)),
-               attribute("comm_dst", kInt32, static_cast<std::uint64_t>(job.to)),
+               attribute("comm_dst", kInt32, static_cast<std::uint64_t>(task.to)),
                attribute("comm_tag", kInt32, number)});
       }
-    } else if (job.collective) {
-      write(number, job, kCollective, true,
-            {attribute("comm_type", kInt64, typeOf(*job.collective)),
-             attribute("comm_size", kUint64, bytesOf(job))});
+    } else if (task.collective) {
+      write(number, task, kCollective, true,
+            {attribute("comm_type", kInt64, typeOf(*task.collective)),
+             attribute("comm_size", kUint64, bytesOf(task))});
     } else if (of == standing_) {
-      write(number, job, kCompute, true, {});
+      write(number, task, kCompute, true, {});
     }
   }
 
-  static std::uint64_t bytesOf(const model::Job& job) {
-    return static_cast<std::uint64_t>(std::llround(job.bytes));
+  static std::uint64_t bytesOf(const model::Task& task) {
+    return static_cast<std::uint64_t>(std::llround(task.bytes));
   }
   static Message attribute(const char* name, int field, std::uint64_t value) {
     Message made;
@@ -113,20 +113,20 @@ class RankTrace {
     return made;
   }
 
-  /// `waits`: for the jobs that it waits for; a receive waits for the sender only.
-  void write(std::uint64_t number, const model::Job& job, NodeType type, bool waits,
+  /// `waits`: for the tasks that it waits for; a receive waits for the sender only.
+  void write(std::uint64_t number, const model::Task& task, NodeType type, bool waits,
              const std::vector<Message>& attributes) {
     Message node;
     node.number(kId, number);
-    node.bytes(kName, job.name);
+    node.bytes(kName, task.name);
     node.number(kType, type);
     std::vector<std::uint64_t> data, control;
-    for (const std::uint32_t before : job.after)
+    for (const std::uint32_t before : task.after)
       if (waits && written_.contains(before)) data.push_back(before);
-    // Jobs of a lane run in order.
-    for (const std::uint32_t lane : job.lanes) {
+    // Tasks of a resource run in order.
+    for (const std::uint32_t resource : task.resources) {
       if (type == kReceive) break;
-      const auto [last, first] = last_.try_emplace(lane, number);
+      const auto [last, first] = last_.try_emplace(resource, number);
       const bool known = std::ranges::find(data, last->second) != data.end();
       if (!first && !known && std::ranges::find(control, last->second) == control.end())
         control.push_back(last->second);
@@ -135,18 +135,18 @@ class RankTrace {
     node.numbers(kControl, control);
     node.numbers(kData, data);
     if (type == kCompute)
-      node.number(kDuration, static_cast<std::uint64_t>(std::llround(job.seconds * 1e6)));
+      node.number(kDuration, static_cast<std::uint64_t>(std::llround(task.seconds * 1e6)));
     node.bytes(kAttribute, attribute("is_cpu_op", kBool, 0).text());
     for (const Message& one : attributes) node.bytes(kAttribute, one.text());
     file_.delimited(node.text());
     written_.insert(number);
   }
 
-  const std::vector<model::Job>& jobs_;
-  const std::vector<model::JobLane>& lanes_;
-  int standing_ = 0; ///< the rank whose jobs are also those of this one
+  const std::vector<model::Task>& tasks_;
+  const std::vector<model::Resource>& resources_;
+  int standing_ = 0; ///< the rank whose tasks are also those of this one
   std::set<std::uint64_t> written_;
-  std::map<std::uint32_t, std::uint64_t> last_; ///< by lane: its last node
+  std::map<std::uint32_t, std::uint64_t> last_; ///< by resource: its last node
   Message file_;
 };
 

@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "model/jobs.h"
+#include "model/tasks.h"
 #include "tools/simulate_train_steps.h"
 
 namespace rondo::tools {
 
-/// The trace of one rank: a message GlobalMetadata and a message Node for each job, each after its
+/// The trace of one rank: a message GlobalMetadata and a message Node for each task, each after its
 /// length, in the wire format of Protocol Buffers (schema: et_def.proto of MLCommons' Chakra).
 /// Passes are COMP_NODEs, collectives COMM_COLL_NODEs, messages COMM_SEND_NODEs and
 /// COMM_RECV_NODEs. Durations are whole microseconds. Times of communication are left out: the

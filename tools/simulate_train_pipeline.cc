@@ -1,4 +1,5 @@
-// Jobs of a pipeline: passes on the lane of their rank, messages on the lane of their link.
+// Tasks of a pipeline: passes on the resource of their rank, messages on the resource of their
+// link.
 #include "tools/simulate_train_pipeline.h"
 
 #include <map>
@@ -147,14 +148,14 @@ class Pipeline {
     const std::pair link(static_cast<int>(rank), to);
     if (!links_.contains(link))
       links_[link] =
-          steps_.graph.addLane({.owner = "network",
-                                .name = std::to_string(rank) + " to " + std::to_string(to),
-                                .rank = static_cast<int>(rank)});
+          steps_.graph.addResource({.owner = "network",
+                                    .name = std::to_string(rank) + " to " + std::to_string(to),
+                                    .rank = static_cast<int>(rank)});
     const bool forward = std::get<0>(message);
     messages_[message] = steps_.graph.add(
         {.name = (forward ? "activation " : "gradient ") + std::to_string(std::get<1>(message)),
          .seconds = to == static_cast<int>(rank) ? 0 : question_.message(bytes),
-         .lanes = {links_[link]},
+         .resources = {links_[link]},
          .after = {last_[rank]},
          .communication = true,
          .bytes = bytes,
@@ -166,7 +167,7 @@ class Pipeline {
   const std::vector<Part> parts_;
   SimulatedSteps steps_;
   StepRanks ranks_;
-  std::vector<std::uint32_t> last_; ///< the last job of each rank
+  std::vector<std::uint32_t> last_; ///< the last task of each rank
   std::map<Message, std::uint32_t> messages_;
   std::map<std::pair<int, int>, std::uint32_t> links_;
 };

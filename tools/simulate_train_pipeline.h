@@ -1,4 +1,4 @@
-// Turns the timetable of a pipeline into jobs.
+// Turns the timetable of a pipeline into tasks.
 #pragma once
 
 #include "tools/simulate_train_steps.h"

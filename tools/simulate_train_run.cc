@@ -1,4 +1,4 @@
-// Prices collectives, runs the jobs of some steps, and takes the mean time of a step.
+// Prices collectives, runs the tasks of some steps, and takes the mean time of a step.
 #include "tools/simulate_train_run.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ bool CallTimes::oneProcessor() const {
   const auto kind = layout_.groups.empty() ? network_.inside : network_.between;
   const auto& link = network_.profile.links[static_cast<std::size_t>(kind)];
   const int node = per_node_ > 0 ? std::min(per_node_, ranks_) : ranks_;
-  return ranks_ > 1 && link && link->line == model::Line::none && network_.processors < 2 * node;
+  return ranks_ > 1 && link && link->nic == model::Nic::none && network_.processors < 2 * node;
 }
 
 std::vector<int> CallTimes::sharedProcessors() const {
@@ -103,33 +103,33 @@ int stepsFor(const TrainOptions& options) {
   return options.strategy == "ps" ? 20 : 4;
 }
 
-void readJobs(const SimulatedSteps& steps, StepRow& row) {
+void readTasks(const SimulatedSteps& steps, StepRow& row) {
   const auto times = steps.graph.times();
   const auto endOf = [&](std::size_t step) {
     double end = 0;
-    for (const std::uint32_t job : steps.ends[step]) end = std::max(end, times[job].end);
+    for (const std::uint32_t task : steps.ends[step]) end = std::max(end, times[task].end);
     return end;
   };
   const std::size_t last = steps.ends.size() - 1;
   const double from = last > 0 ? endOf(0) : 0;
   const double count = static_cast<double>(std::max<std::size_t>(last, 1)) * steps.steps_in_each;
   row.step = (endOf(last) - from) / count;
-  std::vector<double> busy(steps.graph.lanes().size());
+  std::vector<double> busy(steps.graph.resources().size());
   for (std::size_t i = 0; i < times.size(); ++i) {
-    const model::Job& job = steps.graph.jobs()[i];
-    const model::JobLane& lane = steps.graph.lanes()[job.lanes.front()];
+    const model::Task& task = steps.graph.tasks()[i];
+    const model::Resource& resource = steps.graph.resources()[task.resources.front()];
     const bool counted = times[i].begin >= from || last == 0;
-    if (counted) busy[job.lanes.front()] += job.seconds;
-    if (job.seconds > 0)
-      row.spans.push_back({lane.owner, lane.name, job.name, times[i].begin, times[i].end,
-                           job.communication ? job.bytes : -1});
+    if (counted) busy[task.resources.front()] += task.seconds;
+    if (task.seconds > 0)
+      row.spans.push_back({resource.owner, resource.name, task.name, times[i].begin, times[i].end,
+                           task.communication ? task.bytes : -1});
     const double begin = last > 0 ? endOf(last - 1) : 0;
-    if (job.communication && job.collective && times[i].end > begin)
-      row.last_calls.push_back({lane.owner, lane.name, job.name, times[i].begin - begin,
-                                times[i].end - begin, job.bytes});
+    if (task.communication && task.collective && times[i].end > begin)
+      row.last_calls.push_back({resource.owner, resource.name, task.name, times[i].begin - begin,
+                                times[i].end - begin, task.bytes});
   }
   for (std::size_t i = 0; i < busy.size(); ++i) {
-    double& most = steps.graph.lanes()[i].owner == "network" ? row.communication : row.passes;
+    double& most = steps.graph.resources()[i].owner == "network" ? row.communication : row.passes;
     most = std::max(most, busy[i] / count);
   }
 }
@@ -170,8 +170,8 @@ StepRow simulatedRow(const StepRun& run, CallTimes& times) {
   if (ps) {
     readServers(servedSteps(question), row);
   } else {
-    row.jobs = simulatedSteps(question);
-    readJobs(row.jobs, row);
+    row.tasks = simulatedSteps(question);
+    readTasks(row.tasks, row);
   }
   const double alone =
       run.model.data + run.model.optimizer + micro * (run.model.forward() + run.model.backward());

@@ -43,7 +43,7 @@ class CallTimes {
 
 /// A bar of a trace.
 struct StepSpan {
-  std::string owner, lane, name;
+  std::string owner, resource, name;
   double begin = 0, end = 0;
   double bytes = -1; ///< of a communication; otherwise negative
 };
@@ -60,7 +60,7 @@ struct StepRow {
   std::int64_t most_apart = 0;           ///< ps: steps between the first and the last worker
   std::vector<StepSpan> spans = {};      ///< all steps
   std::vector<StepSpan> last_calls = {}; ///< collectives of the last step, from its begin on
-  SimulatedSteps jobs = {};              ///< empty for strategy ps, which makes no jobs
+  SimulatedSteps tasks = {};             ///< empty for strategy ps, which makes no tasks
 
   /// Seconds in which a rank does not compute; 0 if the difference is only rounding.
   double waiting() const { return step - passes > 1e-9 * step ? step - passes : 0; }

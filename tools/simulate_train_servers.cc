@@ -87,7 +87,7 @@ class Servers {
   struct Worker {
     std::optional<training::Straggler> straggler = {};
     double sent = 1;         ///< share of the model that it sends
-    double out = 0, in = 0;  ///< its lines are busy until then
+    double out = 0, in = 0;  ///< its NIC is busy until then
     std::int64_t steps = 0;  ///< pushes that have arrived
     double waits_since = -1; ///< negative: it does not wait for values
   };
@@ -109,7 +109,8 @@ class Servers {
       add(end - pieces_[piece].before_end, w, static_cast<int>(piece));
   }
 
-  /// Moves bytes over the line of a worker and that of the servers; returns when they have arrived.
+  /// Moves bytes through the network interface of a worker and that of the servers; returns when
+  /// they have arrived.
   double move(double& own, double& shared, double bytes, double sent, double now) {
     const double alone = wire(bytes * sent), together = alone / servers_;
     own = std::max(own, now) + alone;
@@ -162,7 +163,7 @@ class Servers {
   const double latency_;
   double passes_ = 0;
   TrainTimes times_;
-  double in_ = 0, out_ = 0; ///< the servers' lines are busy until then
+  double in_ = 0, out_ = 0; ///< the servers' NIC is busy until then
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t count_ = 0;
   ServedSteps result_;

@@ -1,8 +1,7 @@
-// Jobs of data-parallel and sharded training.
+// Tasks of data-parallel and sharded training.
 #include "tools/simulate_train_steps.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 
@@ -17,12 +16,12 @@ namespace rondo::tools {
 
 namespace {
 
-using Jobs = std::vector<std::uint32_t>;
+using Tasks = std::vector<std::uint32_t>;
 using training::ShardLevel;
 using training::ShardTask;
 
-/// The steps of ranks that all do the same, apart from stragglers: one lane for the passes of each
-/// different rank, and one for the network.
+/// The steps of ranks that all do the same, apart from stragglers: one resource for the passes of
+/// each different rank, and one for the network.
 class DataParallel {
  public:
   explicit DataParallel(const StepQuestion& question)
@@ -34,9 +33,9 @@ class DataParallel {
     steps_.ranks = ranks_.numbers();
     ranks_.computes(model_.data, question.options.accumulate * model_.forward(),
                     question.options.accumulate * model_.backward(), model_.optimizer);
-    network_ = {steps_.graph.addLane({.owner = "network", .name = "collectives"})};
+    network_ = {steps_.graph.addResource({.owner = "network", .name = "collectives"})};
     if (question.one_processor)
-      network_.insert(network_.end(), ranks_.lanes().begin(), ranks_.lanes().end());
+      network_.insert(network_.end(), ranks_.resources().begin(), ranks_.resources().end());
   }
 
   SimulatedSteps ddp() {
@@ -96,10 +95,8 @@ class DataParallel {
       throw Error(ErrorCode::invalid_argument, "micro-batches of strategy " +
                                                    question_.options.strategy +
                                                    " are not simulated: leave --accumulate out");
-    const std::vector<std::size_t> unit_bytes{question_.options.sharding.unit_bytes};
-    const auto layout = training::shardLayout(
-        sizes(), static_cast<std::size_t>(question_.ranks),
-        level == ShardLevel::parameters ? unit_bytes : question_.options.gradients.bucket_bytes);
+    const auto layout = training::shardLayout(sizes(), static_cast<std::size_t>(question_.ranks),
+                                              training::unitBytes(question_.options, level));
     const auto moves = training::shardMoves(layout, level, false);
     std::map<std::size_t, std::uint32_t> gathered, slots;
     for (int step = 0; step < question_.steps; ++step) {
@@ -109,7 +106,7 @@ class DataParallel {
         const double bytes = 4.0 * static_cast<double>(unit.count);
         const std::string name = "unit " + std::to_string(move.unit);
         const std::size_t slot = training::ShardSlots::gradients(move.unit, level);
-        Jobs after;
+        Tasks after;
         if (const auto found = gathered.find(move.unit); found != gathered.end())
           after.push_back(found->second);
         switch (move.task) {
@@ -175,28 +172,28 @@ class DataParallel {
 
   void begin() { last_ = ranks_.begin(last_); }
 
-  void forward(std::size_t first, std::size_t end, const Jobs& after) {
+  void forward(std::size_t first, std::size_t end, const Tasks& after) {
     for (std::size_t i = first; i < end; ++i)
       pass("forward ", model_.layers[i], model_.layers[i].forward, after);
   }
-  void backward(std::size_t first, std::size_t end, const Jobs& after, const auto& done) {
+  void backward(std::size_t first, std::size_t end, const Tasks& after, const auto& done) {
     for (std::size_t i = end; i-- > first;) {
       pass("backward ", model_.layers[i], model_.layers[i].backward, after);
       done(i);
     }
   }
-  void pass(const char* direction, const StepLayer& layer, double seconds, const Jobs& after) {
+  void pass(const char* direction, const StepLayer& layer, double seconds, const Tasks& after) {
     for (std::size_t i = 0; i < last_.size(); ++i) {
-      Jobs before = after;
+      Tasks before = after;
       before.push_back(last_[i]);
       last_[i] = ranks_.compute(i, direction + layer.name, seconds, before);
     }
   }
   void communicate(Collective collective, const std::string& name, double bytes,
-                   const Jobs& after) {
+                   const Tasks& after) {
     sent_.push_back(steps_.graph.add({.name = std::string(traits(collective).title) + " " + name,
                                       .seconds = question_.call(collective, bytes),
-                                      .lanes = network_,
+                                      .resources = network_,
                                       .after = after,
                                       .communication = true,
                                       .collective = collective,
@@ -205,7 +202,7 @@ class DataParallel {
   /// The optimizer, after everything that was sent in this step.
   void update() {
     for (std::size_t i = 0; i < last_.size(); ++i) {
-      Jobs before = sent_;
+      Tasks before = sent_;
       before.push_back(last_[i]);
       last_[i] = ranks_.compute(i, "optimizer", model_.optimizer, before);
     }
@@ -217,9 +214,9 @@ class DataParallel {
   SimulatedSteps steps_;
   StepRanks ranks_;
   const std::vector<std::size_t> layerOf_ = layersOfWeights(model_);
-  std::vector<std::uint32_t> network_; ///< lanes of a collective
-  Jobs last_;                          ///< the last job of each rank
-  Jobs sent_;                          ///< collectives of this step
+  std::vector<std::uint32_t> network_; ///< resources of a collective
+  Tasks last_;                         ///< the last task of each rank
+  Tasks sent_;                         ///< collectives of this step
 };
 
 } // namespace
@@ -252,7 +249,7 @@ SimulatedSteps simulatedSteps(const StepQuestion& question) {
   if (strategy == "fsdp") return steps.sharded(ShardLevel::parameters);
   throw Error(ErrorCode::invalid_argument,
               "strategy " + strategy +
-                  " is not simulated; there is: ddp, local, zero1, zero2, fsdp, pipeline, ps");
+                  " is not simulated; valid: ddp, local, zero1, zero2, fsdp, pipeline, ps");
 }
 
 } // namespace rondo::tools

@@ -1,11 +1,11 @@
-// Turns the steps of a training strategy into jobs, from the values that the trainer itself uses:
+// Turns the steps of a training strategy into tasks, from the values that the trainer itself uses:
 // buckets, moves of sharded training, timetables of pipelines, stragglers.
 #pragma once
 
 #include <functional>
 #include <vector>
 
-#include "model/jobs.h"
+#include "model/tasks.h"
 #include "rondo/train_options.h"
 #include "rondo/types.h"
 #include "tools/simulate_train_model.h"
@@ -29,8 +29,8 @@ struct StepQuestion {
 };
 
 struct SimulatedSteps {
-  model::JobGraph graph;
-  std::vector<std::vector<std::uint32_t>> ends = {}; ///< the last jobs of each step
+  model::TaskGraph graph;
+  std::vector<std::vector<std::uint32_t>> ends = {}; ///< the last tasks of each step
   int steps_in_each = 1; ///< training steps in one element of `ends`; local: its period
   /// The ranks that are simulated; the first of them stands for all ranks that are not.
   std::vector<int> ranks = {};

@@ -69,8 +69,8 @@ Action addTopo(CLI::App& parent, const std::vector<std::string>& arguments) {
          "linked and by which transports; with --file: where they would run")
       ->check(CLI::Range(1, kMostSeats));
   app->add_option("--bind", config->bind,
-                  "For -p: core, socket, or processors (0,2,8-11) one each; none. Default: "
-                  "RONDO_BIND, else core");
+                  "For -p: processors of each rank: core (one core), socket, a list as 0,2,8-11 "
+                  "(one of them for each rank), or none (any). Default: RONDO_BIND, else core");
   app->add_option("--svg", config->svg, "Also write a drawing (SVG) to this file");
   app->footer(
       "A links file begins with the line \"rondo-links 1\". Every other line is one of these;\n"

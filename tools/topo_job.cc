@@ -2,7 +2,6 @@
 // of each node its machine.
 #include "tools/topo_job.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <numeric>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <utility>
 
 #include "tools/svg_shapes.h"
 #include "topology/link.h"

@@ -14,7 +14,6 @@
 #include "tools/cli_values.h"
 #include "tools/command.h"
 #include "tools/parse.h"
-#include "tools/train.h"
 #include "tools/train_cli.h"
 #include "tools/train_sweep.h"
 

@@ -62,7 +62,7 @@ model::LinkProfile fitLink(const std::vector<LinkSample>& samples, const model::
   link.send_overhead = link.receive_overhead = overhead;
   link.alpha = whole - 2 * overhead;
   link.wire = {};
-  link.line = model::Line::none;
+  link.nic = model::Nic::none;
   return link;
 }
 

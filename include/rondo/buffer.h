@@ -17,7 +17,6 @@ class Region;
 /// it in place, as threads of one process always do. Any call, on any communicator, may use any
 /// part of it together with other memory; results are the same.
 ///
-///
 /// Made by Communicator::allocate(), by registerBuffer(), or by allocate() below. Only memory that
 /// peers read benefits: inputs, and outputs that an algorithm passes on.
 ///

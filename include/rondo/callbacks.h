@@ -62,8 +62,8 @@ class RONDO_API CallRegistration {
 
 /// Registers callbacks for the calls of all communicators that this process opens from now on, also
 /// through MPI, NCCL, Python and torch.distributed. Several may be registered; they are called in
-/// this order. Calls that are refused because of their arguments have no events, every other call
-/// has one begin and one end.
+/// the order of their registration. A call that is refused because of its arguments has no events;
+/// every other call has one begin and one end.
 ///
 /// Threads. `begin` runs on the thread that makes the call; calls of a Group begin when it ends.
 /// `end` runs on the thread that completes the call: one that waits on this communicator, or a
@@ -71,8 +71,9 @@ class RONDO_API CallRegistration {
 /// one communicator do not, and they are in the order of its calls' begins and ends.
 ///
 /// A callback delays the call, and other threads that use the communicator. It must not use Rondo,
-/// and must not wait for a thread that does. What it throws is logged, and this function is not
-/// called again. On GPUs begin and end are those of the call on the host, not of the kernels.
+/// and must not wait for a thread that does. If it throws, the exception is logged, and this
+/// callback is not called again. On GPUs begin and end are those of the call on the host, not of
+/// the kernels.
 ///
 /// Cost: without registered callbacks, none. With them a call costs about 105 ns more (measured on
 /// a busy machine), and the time of the callbacks.

@@ -153,15 +153,16 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Error(timeout) if ranks exclude different ranks; Error(peer_dead) if a rank that is not
   /// excluded dies meanwhile.
   ///
-  /// Error(unresponsive) if this rank sees too few of the others. Of the ranks of the job that have
-  /// not ended, a communicator can be made only where more than half see each other, or half of
-  /// them with the lowest rank. So a job whose network is cut in two continues in one part only.
+  /// Throws Error(unresponsive) if this rank can reach too few of the others. Of the ranks of the
+  /// job that have not ended, more than half must reach each other to make a communicator, or half
+  /// of them, if the lowest rank is among these. So a job whose network is cut in two continues in
+  /// one part only.
   Communicator shrink(std::span<const int> excluded);
-  /// The same, but the ranks agree whom to exclude: those that have died, do not respond, or have
-  /// destroyed their communicator. All others must call it. A rank that dies meanwhile is excluded
-  /// too. Throws Error(timeout) after Options::init_timeout if a living rank does not call it, and
-  /// Error(unresponsive) as above. A rank that the others excluded because it did not respond gets
-  /// Error(unresponsive), too.
+  /// Does the same, but the ranks agree which to exclude: those that have died, do not respond, or
+  /// have destroyed their communicator. All others must call it. A rank that dies meanwhile is
+  /// excluded too. Throws Error(timeout) after Options::init_timeout if a living rank does not call
+  /// it, and Error(unresponsive) as above. A rank that the others excluded because it did not
+  /// respond gets Error(unresponsive), too.
   Communicator shrink();
   /// Does what shrink() does, on a new thread. See createAsync().
   std::future<Communicator> shrinkAsync(std::span<const int> excluded);
@@ -187,8 +188,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// this communicator works as before. Error(init_failed) if newcomers do not come within
   /// Options::init_timeout or die while they join (culprit(): the rank in the new communicator), or
   /// if the id's rendezvous cannot be reached; Error(invalid_argument) if a number or id is not
-  /// valid or differs between ranks, or if no rank has an id. Errors of this communicator, as of
-  /// split(), end it as they always do.
+  /// valid or differs between ranks, or if no rank has an id. Other errors end this communicator,
+  /// as in split().
   Communicator grow(int newcomers);
   Communicator grow(int newcomers, const UniqueId& id);
   /// Does what grow() does, on a new thread. See splitAsync().
@@ -212,9 +213,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // channels and calls carry its number.
 
   /// Ends every pending and later call of every rank of this communicator with Error(aborted),
-  /// whose text contains `reason`. May be called from any thread, at any time, and repeatedly. No
-  /// rank leaves by it: shrink() then makes a communicator of the same ranks (in MPI's ULFM and in
-  /// NCCL this is revoke).
+  /// whose text contains `reason`. May be called from any thread, at any time, and repeatedly.
+  /// The ranks remain: shrink() then makes a communicator of the same ranks (MPI's ULFM and NCCL
+  /// call this revoke).
   void abort(const std::string& reason);
   /// Returns the error with which the communicator has failed, or nothing. It never waits, and may
   /// be called from any thread. The failure is reported even if no call is in flight: the death of
@@ -240,8 +241,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Throws Error(system).
   Buffer allocate(std::size_t bytes);
   /// Turns memory that the program already has into such a buffer. Address and contents stay.
-  /// It must be whole pages of private anonymous memory; large blocks from malloc() are that,
-  /// apart from partial pages at both ends. No other thread may touch it during the call.
+  /// It must be whole pages of private anonymous memory; large blocks from malloc() are,
+  /// except for the partial pages at both ends. No other thread may touch it during the call.
   /// Throws Error(invalid_argument) for parts of pages, Error(unsupported) for other kinds of
   /// memory, Error(system).
   Buffer registerBuffer(void* data, std::size_t bytes);

@@ -16,15 +16,15 @@ struct Explanation {
     double latency = 0;    ///< what messages cost independently of their size
     double bytes = 0;      ///< moving bytes
     double reduction = 0;  ///< combining operands
-    double contention = 0; ///< waiting for a shared processor or line
+    double contention = 0; ///< waiting for a shared processor or network interface
     /// Measured seconds of the slowest rank, for blocks of this size class; 0: not measured.
     double measured = 0;
   };
 
   std::string algorithm;  ///< what the call uses
   std::string decided_by; ///< "RONDO_ALGO", "measurement", "model" or "rules"
-  /// Fastest first. Without those that the model cannot predict: `algorithm` may be missing, and on
-  /// devices and for blocks of different sizes there is none.
+  /// Fastest first. Algorithms that the model cannot predict are missing, so `algorithm` may be.
+  /// Empty on devices and for blocks of different sizes.
   std::vector<Candidate> candidates;
   std::string why; ///< one sentence on the fastest candidate, and whether the call uses it
   std::string

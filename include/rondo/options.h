@@ -38,8 +38,8 @@ struct RONDO_API Options {
   /// than 8 ranks at most 5 algorithms are tried: the 4 with the lowest predicted cost, and the one
   /// that the rules choose. If the first call is asynchronous or in a Group, nothing is measured,
   /// and the rules choose. The first call must be blocking on all ranks or on none; otherwise they
-  /// get Error(mismatch). AllReduce, ReduceScatter, Allgather, Broadcast, Reduce, Scatter, Gather
-  /// and AlltoAll of equal blocks in host memory are measured.
+  /// get Error(mismatch). AllReduce, ReduceScatter, AllGather, Broadcast, Reduce, Scatter, Gather
+  /// and AllToAll of equal blocks in host memory are measured.
   std::string planner;
   /// RONDO_PROFILE. File with the link profile of this machine, as `rondo tune -o` writes it.
   /// Empty: the one that `rondo tune` stored for this kind of machine, or a general one.
@@ -76,8 +76,8 @@ struct RONDO_API Options {
   /// intervals is unresponsive. From 10 ms to an hour.
   std::chrono::milliseconds heartbeat{1'000};
   /// RONDO_PATIENT (0 or 1). With 1, a silent process is logged and waited for; use it under a
-  /// debugger. After the death of a rank, only calls without progress for 10 s end, so that
-  /// messages that the rank had sent still arrive.
+  /// debugger. After the death of a rank, a call ends only when it has made no progress for 10 s,
+  /// so that messages that the rank had sent still arrive.
   bool patient = false;
 
   /// RONDO_BUFFSIZE, NCCL_BUFFSIZE (bytes, suffixes K, M and G). Memory for the slots of one

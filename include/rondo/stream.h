@@ -23,7 +23,8 @@ namespace rondo {
 /// Order. Two calls, or replays, of a communicator never run at the same time. The library ensures
 /// this for calls, also on different streams, and for the calls of one capture. A program that
 /// replays graphs must put the graphs and the calls around them on one stream, or order the streams
-/// by events. If two of them meet because it does not, both end with Error(aborted) that says so.
+/// by events. If two of them run at the same time nevertheless, both end with Error(aborted),
+/// which says so.
 ///
 /// Graphs. Calls on a stream that is being captured go into the graph. The Work of such a call is
 /// complete as soon as all calls made before it are, because nothing runs until the replay. Every

@@ -138,8 +138,8 @@ struct TrainReport {
 /// communicator of the present ranks; the rank number may become lower, and the lowest rank writes
 /// the files. Times in the report are those since the last change of ranks, and the page shows only
 /// steps that the present lowest rank has recorded. A rank with an error of its own leaves, like
-/// one that dies. With fewer than MIN ranks, nobody joining in time, the run ends with
-/// Error(peer_dead), which names the checkpoint that it has written, if there is to be one.
+/// one that dies. If fewer than MIN ranks are left and too few join in time, the run ends with
+/// Error(peer_dead), which names the checkpoint that it has written, if `checkpoint` is set.
 ///
 /// Threads: layers of a rank run on one thread, or on OMP_NUM_THREADS threads.
 ///

@@ -20,7 +20,6 @@
 // ReduceScatter p (N-1) n. Time: the sum of the parts' times.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <initializer_list>
 #include <map>
 #include <numeric>

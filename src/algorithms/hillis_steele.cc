@@ -9,7 +9,6 @@
 //
 // Time: r (alpha + n beta + n gamma), with r = ceil(log2 p) rounds; ExclusiveScan alpha + n beta
 // more, with r = ceil(log2(p-1)).
-#include <bit>
 #include <optional>
 
 #include "plan/builder.h"

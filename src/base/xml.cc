@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 
 #include "base/parse.h"
 #include "rondo/error.h"

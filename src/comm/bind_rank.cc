@@ -3,7 +3,6 @@
 #include "comm/bind_rank.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/log.h"
 #include "rondo/error.h"

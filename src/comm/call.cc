@@ -6,7 +6,6 @@
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <vector>
 
 #include "rondo/error.h"
 
@@ -139,7 +138,7 @@ void validateBlocks(const Call& call, int rank, int size) {
       const bool in_place = a.own && b.own && a.begin == b.begin && a.end == b.end;
       if (!traits(call.collective).in_place)
         refuse(call, "input and output overlap; it cannot be done in place");
-      if (!in_place) refuse(call, "input and output overlap otherwise than in place");
+      if (!in_place) refuse(call, "input and output overlap, but not in place");
     }
 }
 
@@ -245,9 +244,8 @@ void validate(const Call& call, int rank, int size) {
     refuse(call, "input is null, count is " + std::to_string(call.count));
   if (buffers.output_bytes > 0 && !call.output)
     refuse(call, "output is null, count is " + std::to_string(call.count));
-  refuse(call,
-         std::string("input and output overlap") +
-             (buffers.may_coincide ? " otherwise than in place" : "; it cannot be done in place"));
+  refuse(call, std::string("input and output overlap") +
+                   (buffers.may_coincide ? ", but not in place" : "; it cannot be done in place"));
 }
 
 std::uint64_t sign(const Call& call) {

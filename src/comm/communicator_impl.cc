@@ -7,8 +7,8 @@
 #include <set>
 #include <string_view>
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "comm/clocks.h"
 #include "comm/grow.h"
 #include "comm/pending_group.h"
@@ -35,9 +35,7 @@ std::string transportsOf(const engine::Fabric& fabric, int size) {
   std::set<std::string_view> names;
   for (int peer = 0; peer < size; ++peer) names.insert(fabric.transportTo(peer));
   if (names.size() > 1) names.erase("self");
-  std::string text;
-  for (const std::string_view one : names) (text += text.empty() ? "" : ", ") += one;
-  return text;
+  return base::join(names, ", ");
 }
 
 /// Ends a run that the engine does not have.

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "comm/backoff.h"
 #include "comm/call.h"
-#include "rondo/error.h"
 
 namespace rondo::comm {
 

@@ -2,7 +2,6 @@
 #include "comm/links.h"
 
 #include <algorithm>
-#include <optional>
 #include <thread>
 
 #include "base/codec.h"

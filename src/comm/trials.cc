@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <limits>

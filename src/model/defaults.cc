@@ -21,7 +21,7 @@ LinkProfile shm() {
           .send = half,
           .receive = half,
           .wire = {},
-          .line = Line::none,
+          .nic = Nic::none,
           .mapped = true,
           .slot_bytes = 128 * kKiB,
           .depth = 8};
@@ -41,7 +41,7 @@ LinkProfile loopback() {
           .send = half,
           .receive = half,
           .wire = {},
-          .line = Line::none,
+          .nic = Nic::none,
           .mapped = false,
           .slot_bytes = 256 * kKiB,
           .depth = 4};
@@ -63,19 +63,19 @@ LinkProfile network() {
   LinkProfile link = loopback();
   link.alpha = 30 * kMicro;
   link.wire = Curve(gbs(0.121));
-  link.line = Line::node;
+  link.nic = Nic::node;
   return link;
 }
 
 /// Between GPUs nothing was measured: these are the assumed rates of engine/device_count.h.
-LinkProfile gpu(double alpha, double gigabytes_per_second, Line line) {
+LinkProfile gpu(double alpha, double gigabytes_per_second, Nic nic) {
   return {.alpha = alpha,
           .send_overhead = 0,
           .receive_overhead = 0,
           .send = {},
           .receive = {},
           .wire = Curve(gbs(gigabytes_per_second)),
-          .line = line,
+          .nic = nic,
           .mapped = true,
           .slot_bytes = 512 * kKiB,
           .depth = 4};
@@ -110,8 +110,8 @@ Profile made() {
   set(LinkClass::loopback, loopback());
   set(LinkClass::ucx, ucx());
   set(LinkClass::network, network());
-  set(LinkClass::nvlink, gpu(2 * kMicro, 450, Line::rank));
-  set(LinkClass::pcie, gpu(5 * kMicro, 25, Line::node));
+  set(LinkClass::nvlink, gpu(2 * kMicro, 450, Nic::rank));
+  set(LinkClass::pcie, gpu(5 * kMicro, 25, Nic::node));
   return profile;
 }
 

@@ -107,7 +107,7 @@ Profile idealProfile(double alpha, double beta) {
   LinkProfile link;
   link.alpha = alpha;
   link.wire = Curve(beta);
-  link.line = Line::rank;
+  link.nic = Nic::rank;
   link.slot_bytes = 1e16; // more than the largest block
   link.depth = std::numeric_limits<int>::max();
   profile.links.fill(link);

@@ -68,21 +68,22 @@ class Levels {
   std::vector<Point> points_;
 };
 
-/// Who shares a line. Messages on one line pass one at a time; its two directions are independent.
-enum class Line : std::uint8_t {
+/// Who shares a network interface (or a GPU's port, of NVLink and PCIe). Messages pass through it
+/// one at a time; its two directions are independent.
+enum class Nic : std::uint8_t {
   none, ///< the processors of both ranks move the bytes, and nothing else limits them
-  rank, ///< each rank has a line
-  node, ///< all ranks of a node share its line
+  rank, ///< each rank has one
+  node, ///< all ranks of a node share one
 };
 
 /// What a message costs on a link. The sender's and the receiver's processor work for
 /// overhead + curve(bytes). In between, a message of n bytes takes alpha + wire(n), and occupies
-/// its line at both ends for wire(n).
+/// its network interface at both ends for wire(n).
 struct LinkProfile {
   double alpha = 0;                               ///< seconds
   double send_overhead = 0, receive_overhead = 0; ///< seconds
   Curve send, receive, wire;
-  Line line = Line::none;
+  Nic nic = Nic::none;
   bool mapped = false;         ///< the engine itself copies bytes, into slots that both ranks see
   double slot_bytes = 1 << 18; ///< largest message
   int depth = 4;               ///< messages that a channel holds
@@ -119,7 +120,8 @@ struct Profile {
 const Profile& defaultProfile();
 
 /// The lectures' network: on every link a message of n bytes takes alpha + n * beta; each rank has
-/// a line; nothing else takes time. Messages have any size, and channels hold all of them.
+/// a network interface; nothing else takes time. Messages have any size, and channels hold all of
+/// them.
 Profile idealProfile(double alpha, double beta);
 
 /// What distinguishes kinds of machines: architecture, processor, number of processors, caches. A

@@ -21,7 +21,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::string_view, 3> kLines{"none", "rank", "node"};
+constexpr std::array<std::string_view, 3> kNics{"none", "rank", "node"};
 constexpr std::array<std::string_view, 4> kElements{"1", "2", "4", "8"};
 constexpr double kGigabyte = 1e9, kMicro = 1e-6;
 
@@ -107,11 +107,11 @@ LinkProfile linkOf(Reader reader) {
   link.send = reader.pairs<Curve, Curve::Piece>("send");
   link.receive = reader.pairs<Curve, Curve::Piece>("receive");
   link.wire = reader.pairs<Curve, Curve::Piece>("wire");
-  const std::string line = reader.text("line");
-  const auto found = std::find(kLines.begin(), kLines.end(), line);
-  if (found == kLines.end())
-    reader.fail(reader.value("line"), "unknown line \"" + line + "\"; valid: none, rank, node");
-  link.line = static_cast<Line>(found - kLines.begin());
+  const std::string nic = reader.text("line"); // the name in files
+  const auto found = std::find(kNics.begin(), kNics.end(), nic);
+  if (found == kNics.end())
+    reader.fail(reader.value("line"), "unknown line \"" + nic + "\"; valid: none, rank, node");
+  link.nic = static_cast<Nic>(found - kNics.begin());
   const Json& mapped = reader.value("mapped");
   if (mapped.kind != Json::Kind::boolean) reader.fail(mapped, "\"mapped\" must be true or false");
   link.mapped = mapped.number != 0;
@@ -153,7 +153,7 @@ std::string linkText(const LinkProfile& link) {
   text += ",\n      \"send\": " + model::text(link.send);
   text += ",\n      \"receive\": " + model::text(link.receive);
   text += ",\n      \"wire\": " + model::text(link.wire);
-  text += ",\n      \"line\": \"" + std::string(kLines[static_cast<std::size_t>(link.line)]) +
+  text += ",\n      \"line\": \"" + std::string(kNics[static_cast<std::size_t>(link.nic)]) +
           "\", \"mapped\": " + (link.mapped ? "true" : "false") +
           ", \"slot_bytes\": " + Reader::shortest(link.slot_bytes) +
           ", \"depth\": " + std::to_string(link.depth);

@@ -2,7 +2,6 @@
 #include "model/program.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "model/simulate.h"

@@ -10,7 +10,6 @@
 #include "model/simulator.h"
 #include "plan/lend.h"
 #include "plan/tiles.h"
-#include "rondo/error.h"
 
 namespace rondo::model {
 
@@ -199,7 +198,7 @@ void Simulator::connect(const Network& network) {
       ins_[places_[dst].first_in + i] = number;
       Channel& channel = channels_[number];
       channel.link = &linkBetween(src, dst, network);
-      channel.shared_line = channel.link->line == Line::node;
+      channel.shared_nic = channel.link->nic == Nic::node;
       channel.sender = places_[src].first_lane + sender.outs[out].lane;
       channel.receiver = places_[dst].first_lane + port.lane;
     }
@@ -278,7 +277,7 @@ Outcome Simulation::runTiles(const Sizes& sizes, const Observer& observer) const
   const LinkProfile& nearest = *linksOf(spec_, network_).front();
   const bool folded = programs_->symmetric() && spec_.ranks > 1 && network_.conditions.normal() &&
                       network_.processors == 0 && spec_.layout.nodes().size() <= 1 && !observer &&
-                      nearest.line != Line::node && !programs_->of(0).switched();
+                      nearest.nic != Nic::node && !programs_->of(0).switched();
   const int simulated = folded ? 1 : spec_.ranks;
   checkWork(*programs_, sizes, simulated);
   Simulator simulator(*programs_, spec_, network_, nearest, sizes,

@@ -7,8 +7,8 @@
 //   slots, the steps that it waits for are done. Lanes are repeated for each tile.
 // - A processor does one step at a time, in the order in which they became ready. A rank keeps it
 //   while it has ready steps; then the ranks that share it take turns, also those that wait.
-// - Messages of a channel arrive in order. Messages that share a line pass one after the other, in
-//   the order in which they reach it. For many messages this approaches equal shares.
+// - Messages of a channel arrive in order. Messages that share a network interface pass one after
+//   the other, in the order in which they reach it. For many messages this approaches equal shares.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct Terms {
   double latency = 0;    ///< alpha, and what a message costs independently of its size
   double bytes = 0;      ///< moving bytes, also waiting for one's own earlier messages
   double reduction = 0;  ///< combining operands
-  double contention = 0; ///< waiting for a shared line or processor, or for a straggler
+  double contention = 0; ///< waiting for a shared interface or processor, or a straggler
 
   double sum() const { return latency + bytes + reduction + contention; }
 };

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "base/parse.h"
 
@@ -262,7 +261,7 @@ void Simulator::meet(std::uint32_t id, const Clock& clock) {
   events_.push(met_at_.time, EventQueue::Kind::meeting, 0);
 }
 
-/// Waits until one direction of a line is free, and occupies it.
+/// Waits until one direction of a network interface is free, and occupies it.
 void Simulator::wait(Clock& clock, Way& way, double wire, std::uint32_t rank, bool shared) {
   if (way.free > clock.time)
     clock.add(shared && way.last != rank ? &Terms::contention : &Terms::bytes,
@@ -277,30 +276,30 @@ void Simulator::launch(Channel& channel, std::uint32_t number, Clock clock, doub
   const std::uint32_t src = lanes_[channel.sender].rank;
   const double wire = channel.link->wire(bytes) * channel.factor;
   const double alpha = channel.link->alpha * channel.factor;
-  const bool lined = channel.link->line != Line::none;
-  if (lined) {
+  const bool by_nic = channel.link->nic != Nic::none;
+  if (by_nic) {
     const std::uint32_t node = static_cast<std::uint32_t>(places_.size()) + places_[src].node;
-    wait(clock, out_[channel.shared_line ? node : src], wire, src, channel.shared_line);
+    wait(clock, out_[channel.shared_nic ? node : src], wire, src, channel.shared_nic);
   }
   clock.add(&Terms::latency, alpha);
-  if (!lined) {
+  if (!by_nic) {
     clock.add(&Terms::bytes, wire);
     if (channel.last_arrival > clock.time)
       clock.add(&Terms::bytes, channel.last_arrival - clock.time);
     channel.last_arrival = clock.time;
   }
   channel.flights.push_back({clock, wire});
-  events_.push(clock.time, lined ? EventQueue::Kind::head : EventQueue::Kind::arrival, number);
+  events_.push(clock.time, by_nic ? EventQueue::Kind::head : EventQueue::Kind::arrival, number);
 }
 
-/// The first byte of a message has reached the receiver's end of the line.
+/// The first byte of a message has reached the receiver's network interface.
 void Simulator::head(std::uint32_t number) {
   Channel& channel = channels_[number];
   Flight& flight = channel.flights[channel.heads++];
   const std::uint32_t dst = lanes_[channel.receiver].rank;
   const std::uint32_t node = static_cast<std::uint32_t>(places_.size()) + places_[dst].node;
-  wait(flight.clock, in_[channel.shared_line ? node : dst], flight.wire,
-       lanes_[channel.sender].rank, channel.shared_line);
+  wait(flight.clock, in_[channel.shared_nic ? node : dst], flight.wire, lanes_[channel.sender].rank,
+       channel.shared_nic);
   flight.clock.add(&Terms::bytes, flight.wire);
   events_.push(flight.clock.time, EventQueue::Kind::arrival, number);
 }

@@ -66,11 +66,11 @@ class Simulator {
     std::uint32_t sender = 0, receiver = 0; ///< lanes
     std::uint32_t sent = 0, arrived = 0, consumed = 0;
     bool awaited = false, blocked = false; ///< the receiver waits for a message; the sender, a slot
-    bool shared_line = false;
+    bool shared_nic = false;
     double factor = 1;
     double last_arrival = 0;
     std::vector<Flight> flights;       ///< in the order of sending; arrived ones are dropped later
-    std::uint32_t gone = 0, heads = 0; ///< of these: arrived; at the receiver's end of the line
+    std::uint32_t gone = 0, heads = 0; ///< of these: arrived; at the receiver's NIC
   };
   struct Place { ///< of a rank
     std::uint32_t first_lane = 0, lanes = 0, first_out = 0, first_in = 0;
@@ -87,7 +87,7 @@ class Simulator {
     double free = 0;                   ///< when its last step ended
     std::deque<std::uint32_t> waiting; ///< ranks with ready steps, each once
   };
-  struct Way { ///< one direction of a line
+  struct Way { ///< one direction of a NIC
     double free = 0;
     std::uint32_t last = 0; ///< rank whose message was the last
   };

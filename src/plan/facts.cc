@@ -2,7 +2,6 @@
 #include "plan/facts.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "plan/check.h"
 #include "plan/uneven.h"

@@ -1,8 +1,6 @@
 // Computes trees and distances.
 #include "plan/patterns.h"
 
-#include <algorithm>
-
 namespace rondo::plan {
 namespace {
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/parse.h"
 #include "rondo/error.h"
 
 namespace rondo::algorithms {
@@ -33,13 +34,6 @@ constexpr auto kAlgorithms = std::to_array<const Algorithm*>({
 
 std::string inQuotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-std::string_view trimmed(std::string_view text) {
-  const auto space = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 /// Position of the first separator outside brackets.
 std::size_t findOutside(std::string_view text, char separator) {
   int depth = 0;
@@ -54,7 +48,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
     const auto at = findOutside(text, separator);
-    parts.push_back(trimmed(text.substr(0, at)));
+    parts.push_back(base::trim(text.substr(0, at)));
     if (at == std::string_view::npos) return parts;
     text.remove_prefix(at + 1);
   }
@@ -124,7 +118,7 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : wish_(isWish(text)) {
     if (wish_) text.remove_prefix(1);
-    if (trimmed(text).empty()) return;
+    if (base::trim(text).empty()) return;
     for (const auto section : split(text, ';'))
       if (!section.empty()) parseSection(section); // empty: a trailing ';'
   }
@@ -137,9 +131,9 @@ class Parser {
       lists_.general = parseList(section);
       return;
     }
-    const auto word = trimmed(section.substr(0, colon));
+    const auto word = base::trim(section.substr(0, colon));
     const Collective of = parseCollective(lower(word));
-    List list = parseList(trimmed(section.substr(colon + 1)));
+    List list = parseList(base::trim(section.substr(colon + 1)));
     if (!list.excludes)
       std::erase_if(list.choices, [&](const Choice& choice) { return !canDo(choice, of, word); });
     lists_.own[of] = std::move(list);
@@ -237,12 +231,12 @@ std::vector<const Algorithm*> supporting(const Spec& spec) {
 
 Choice parseChoice(std::string_view text) {
   const auto slash = findOutside(text, '/');
-  auto word = trimmed(text.substr(0, slash));
+  auto word = base::trim(text.substr(0, slash));
   Choice choice;
   std::string_view parts;
   if (const auto open = word.find('('); open != std::string_view::npos) {
     parts = word.substr(open + 1);
-    word = trimmed(word.substr(0, open));
+    word = base::trim(word.substr(0, open));
   }
   choice.algorithm = kAlgorithms[static_cast<std::size_t>(numberOf(word, text)) - 1];
   if (!parts.empty()) {
@@ -254,7 +248,7 @@ Choice parseChoice(std::string_view text) {
     choice.outer = numberOf(names[1], text);
   }
   if (slash != std::string_view::npos) {
-    const auto digits = trimmed(text.substr(slash + 1));
+    const auto digits = base::trim(text.substr(slash + 1));
     const char* end = digits.data() + digits.size();
     const auto [stop, failure] = std::from_chars(digits.data(), end, choice.parameter);
     if (failure != std::errc{} || stop != end || choice.parameter < 1) {

@@ -1,7 +1,6 @@
 // Reads links files: links between GPUs, rails, and the nodes of a job.
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <set>
 
 #include "base/parse.h"

@@ -11,7 +11,6 @@
 #include <cctype>
 #include <cstring>
 #include <map>
-#include <utility>
 
 namespace rondo::topology {
 namespace {

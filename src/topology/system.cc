@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 #include <sstream>
 #include <system_error>
-#include <tuple>
 
 #include "base/parse.h"
 #include "base/read_file.h"

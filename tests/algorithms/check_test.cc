@@ -14,10 +14,10 @@
 #include "support/ranks.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 constexpr int kAllRoots = 17; ///< below: all roots and parameters; from here on: the extreme ones
 
@@ -57,8 +57,8 @@ void forEachSpec(int ranks, Visit visit) {
 TEST_CASE("every plan is proved, closed form included, at depth 1, 2 and 8") {
   // 1..64 without gaps, then both neighbours of a power of two, and a number with many factors.
   std::vector<int> counts;
-  for (int p = 1; p <= (test::kWholeGrid ? 64 : 17); ++p) counts.push_back(p);
-  if (test::kWholeGrid) counts.insert(counts.end(), {96, 127, 128, 129});
+  for (int p = 1; p <= (kWholeGrid ? 64 : 17); ++p) counts.push_back(p);
+  if (kWholeGrid) counts.insert(counts.end(), {96, 127, 128, 129});
   for (const int ranks : counts) {
     forEachSpec(ranks, [](const Algorithm& algorithm, const Spec& spec) {
       const Report report = check(algorithm, spec);
@@ -145,3 +145,5 @@ TEST_CASE("every file of src/algorithms is registered under its own name, and on
   }
   CHECK(files == names);
 }
+
+} // namespace rondo::test

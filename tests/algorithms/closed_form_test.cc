@@ -6,10 +6,10 @@
 #include "plan/registry.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 bool near(double found, double expected) {
   return std::abs(found - expected) <= 1e-9 * std::max(1.0, std::abs(expected));
@@ -128,3 +128,5 @@ TEST_CASE("costs are finite, zero for one rank, and grow with bytes and with eac
     }
   }
 }
+
+} // namespace rondo::test

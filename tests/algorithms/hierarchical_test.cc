@@ -11,10 +11,10 @@
 #include "support/ranks.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 const Algorithm& hierarchical() { return *findAlgorithm("hierarchical"); }
 
@@ -120,12 +120,12 @@ TEST_CASE(
     "every layout of up to 8 ranks on nodes of consecutive ranks: all collectives, roots and "
     "leaders") {
   int proved = 0;
-  for (int ranks = 1; ranks <= (test::kWholeGrid ? 8 : 7); ++ranks)
+  for (int ranks = 1; ranks <= (kWholeGrid ? 8 : 7); ++ranks)
     for (const Layout& layout : compositions(ranks)) {
-      const auto roots = test::kWholeGrid ? all(ranks) : std::vector<int>{0, ranks - 1};
+      const auto roots = kWholeGrid ? all(ranks) : std::vector<int>{0, ranks - 1};
       proved += proveAll(layout, roots, true);
     }
-  CHECK(proved > (test::kWholeGrid ? 16000 : 2000));
+  CHECK(proved > (kWholeGrid ? 16000 : 2000));
 }
 
 // Every third of all 848 ways to divide the ranks, and some orders of these. `rondo plan --check
@@ -144,7 +144,7 @@ TEST_CASE(
       some.push_back(cuts[random() % cuts.size()]);
     }
     for (std::size_t i = 0; i < some.size(); ++i, ++layouts) {
-      if (i % (test::kWholeGrid ? 3 : 32) != 0) continue;
+      if (i % (kWholeGrid ? 3 : 32) != 0) continue;
       const int root = static_cast<int>(random() % static_cast<unsigned>(ranks));
       proveAll(some[i], {root}, false);
     }
@@ -154,15 +154,15 @@ TEST_CASE(
 
 TEST_CASE("layouts drawn at random, with ranks of a node anywhere, and with sockets in nodes") {
   std::mt19937 random(4);
-  const int rounds = test::kWholeGrid ? 20 : 4;
+  const int rounds = kWholeGrid ? 20 : 4;
   for (int round = 0; round < rounds; ++round) {
-    const int ranks = 2 + static_cast<int>(random() % (test::kWholeGrid ? 30 : 14));
+    const int ranks = 2 + static_cast<int>(random() % (kWholeGrid ? 30 : 14));
     const int nodes = 2 + static_cast<int>(random() % 4);
     const int root = static_cast<int>(random() % static_cast<unsigned>(ranks));
     for (const int levels : {1, 2, 3}) proveAll(drawn(ranks, nodes, random, levels), {root}, false);
   }
   for (const char* even : {"2x2x2", "2x2x4", "4x2x2", "2x2x2x2", "3x4", "4x4"})
-    proveAll(parseLayout(even), {0, 5}, test::kWholeGrid);
+    proveAll(parseLayout(even), {0, 5}, kWholeGrid);
 }
 
 TEST_CASE("every pair of algorithms that composes is proved") {
@@ -254,3 +254,5 @@ TEST_CASE("a composition's cost grows with bytes and with each price") {
       CHECK((cost(1, 1, 2, 100) > cost(1, 1, 1, 100)) == reduces(collective));
     }
 }
+
+} // namespace rondo::test

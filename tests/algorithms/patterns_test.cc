@@ -8,9 +8,10 @@
 
 #include "support/test.h"
 
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 constexpr int kMostRanks = 130;
 
@@ -156,3 +157,5 @@ TEST_CASE("Bruck's distances make every distance below the rank count, each at m
     for (std::size_t i = 0; i < distances.size(); ++i) REQUIRE(distances[i] == 1 << i);
   }
 }
+
+} // namespace rondo::test

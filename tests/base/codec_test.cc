@@ -6,10 +6,10 @@
 
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::base;
-
+namespace rondo::test {
 namespace {
+
+using namespace base;
 
 Writer example() {
   Writer writer;
@@ -101,3 +101,5 @@ TEST_CASE("a length above the limit, or beyond the end, is refused before anythi
     }
   }
 }
+
+} // namespace rondo::test

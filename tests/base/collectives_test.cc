@@ -6,7 +6,7 @@
 
 #include "support/test.h"
 
-namespace rondo {
+namespace rondo::test {
 namespace {
 
 /// "4 on root -> 1, own 2 -> 0, in place": numbers of blocks with 4 ranks, own blocks of rank 2.
@@ -72,4 +72,4 @@ TEST_CASE("collectives are found by name, title and alias, and no word means two
   CHECK(parseCollective("reduce_scatter") == Collective::reducescatter);
 }
 
-} // namespace rondo
+} // namespace rondo::test

@@ -8,7 +8,9 @@
 
 #include "support/test.h"
 
-using namespace rondo::base;
+namespace rondo::test {
+
+using namespace base;
 
 // The values of RFC 3720, appendix B.4, and the check value of the CRC catalogue.
 TEST_CASE("crc32c: known values") {
@@ -103,3 +105,5 @@ TEST_CASE("crc32c: every flip of a bit changes it") {
     bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
   }
 }
+
+} // namespace rondo::test

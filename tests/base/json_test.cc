@@ -6,7 +6,8 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
+namespace rondo::test {
+
 using base::Json;
 using base::parseJson;
 
@@ -55,3 +56,5 @@ TEST_CASE("damaged texts are refused with file, line and reason") {
   CHECK(error("1\n\n2") == "file:3: more text after the end of the value");
   CHECK(error(std::string(40, '[')) == "file:1: nested more than 32 levels deep");
 }
+
+} // namespace rondo::test

@@ -14,10 +14,10 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::base;
-
+namespace rondo::test {
 namespace {
+
+using namespace base;
 
 /// Logs into a temporary file while the object lives.
 class LogFile {
@@ -138,3 +138,5 @@ TEST_CASE("a file that cannot be opened is an error that names it, and the old l
   log(LogLevel::info, "still here");
   CHECK(file.lines().size() == 1);
 }
+
+} // namespace rondo::test

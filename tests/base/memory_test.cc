@@ -11,8 +11,9 @@
 #include "base/random.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::base;
+namespace rondo::test {
+
+using namespace base;
 using namespace std::chrono_literals;
 
 TEST_CASE("an aligned buffer is aligned, large enough, and only grows") {
@@ -125,3 +126,5 @@ TEST_CASE("a board gives one object per name, and forgets the names of objects t
   CHECK(board.names() <= 100);
   CHECK(board.findOrMake<int>("kept", make) == kept);
 }
+
+} // namespace rondo::test

@@ -15,10 +15,10 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
-using std::chrono::milliseconds;
-
+namespace rondo::test {
 namespace {
+
+using std::chrono::milliseconds;
 
 using Values = std::map<std::string, std::string>;
 
@@ -354,3 +354,5 @@ TEST_CASE("the help has a line for every variable, with its alias and the true d
     CHECK(read({{line.variable, line.default_value}}) == dump(Options{}));
   }
 }
+
+} // namespace rondo::test

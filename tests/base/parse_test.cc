@@ -7,11 +7,11 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::base;
-using std::chrono::milliseconds;
-
+namespace rondo::test {
 namespace {
+
+using namespace base;
+using std::chrono::milliseconds;
 
 constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
 
@@ -200,3 +200,5 @@ TEST_CASE("the nearest name is found by edit distance; dissimilar words have non
   CHECK(nearest("COLOUR", names).empty());
   CHECK(nearest("", names).empty());
 }
+
+} // namespace rondo::test

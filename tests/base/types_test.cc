@@ -6,8 +6,7 @@
 #include "rondo/types.h"
 #include "support/test.h"
 
-using namespace rondo;
-
+namespace rondo::test {
 namespace {
 
 /// The message of the Error(invalid_argument) that `call` must throw.
@@ -88,3 +87,5 @@ TEST_CASE("every error code has a different name") {
     CHECK(seen.insert(text).second);
   }
 }
+
+} // namespace rondo::test

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 
 #include "bootstrap/hub.h"
@@ -15,11 +14,10 @@
 #include "support/paths.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::bootstrap;
-using namespace rondo::test;
-
+namespace rondo::test {
 namespace {
+
+using namespace bootstrap;
 
 using Variables = std::map<std::string, std::string>;
 
@@ -376,3 +374,5 @@ TEST_CASE("ranks started by mpirun join one job through MPI") {
   CHECK(launcher.end().value_or(-1) == 0);
 }
 #endif
+
+} // namespace rondo::test

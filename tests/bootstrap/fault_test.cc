@@ -8,11 +8,10 @@
 #include "support/paths.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 const std::string kProgram = RONDO_TEST_PROGRAMS "/program_bootstrap_member";
 
@@ -458,3 +457,5 @@ TEST_CASE("a launcher that is killed is named to all ranks") {
     CHECK(end.text.find("the process that made the unique id") != std::string::npos);
   }
 }
+
+} // namespace rondo::test

@@ -6,11 +6,10 @@
 #include "support/forked_child.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 Options patientOptions() {
   Options options = quickOptions();
@@ -101,3 +100,5 @@ TEST_CASE("a forked child makes its own hub and listener for a job of its parent
   jobs.dismiss(kJob);
 }
 #endif
+
+} // namespace rondo::test

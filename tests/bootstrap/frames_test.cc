@@ -2,7 +2,6 @@
 // heartbeat's clock.
 #include <sys/socket.h>
 
-#include <functional>
 #include <random>
 #include <set>
 
@@ -14,12 +13,11 @@
 #include "ranks.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::bootstrap;
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace bootstrap;
+using namespace std::chrono_literals;
 
 template <class Body>
 std::vector<std::byte> written(const Body& body) {
@@ -387,3 +385,5 @@ TEST_CASE("the ranks that may take the hub over are on as many machines as possi
   CHECK(chooseHeirs(listeners, 20).size() == 12);
   CHECK(chooseHeirs({}, 8).empty());
 }
+
+} // namespace rondo::test

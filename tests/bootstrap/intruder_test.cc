@@ -17,12 +17,11 @@
 #include "session_cases.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::bootstrap;
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace bootstrap;
+using namespace std::chrono_literals;
 
 /// A hub with its own secret, and settings of its members.
 struct Site {
@@ -420,3 +419,5 @@ TEST_CASE("a unique id with any damaged bit is refused") {
           bootstrap::Session::open(Rendezvous::uniqueId({}, 0, 1), quickOptions());
         }).code == ErrorCode::invalid_argument);
 }
+
+} // namespace rondo::test

@@ -5,11 +5,10 @@
 #include "session_cases.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 Meet inProcess(int size) {
   const Rendezvous group = Rendezvous::inProcess(size);
@@ -105,3 +104,5 @@ TEST_CASE("rendezvous refuse invalid ranks and sizes") {
   CHECK(outcomeOf([&] { Rendezvous::uniqueId({}, 0, 3).as(1); }).code ==
         ErrorCode::invalid_argument);
 }
+
+} // namespace rondo::test

@@ -6,12 +6,11 @@
 #include "session_cases.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::bootstrap;
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace bootstrap;
+using namespace std::chrono_literals;
 
 constexpr int kRanks = 3;
 
@@ -102,3 +101,5 @@ TEST_CASE("two ranks that lose each other: all ranks get an error that names the
     CHECK(end.culprit == ends[0].culprit);
   }
 }
+
+} // namespace rondo::test

@@ -12,11 +12,10 @@
 #include "session_cases.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 Meet byUniqueId(int size) {
   Options options = quickOptions();
@@ -149,3 +148,5 @@ TEST_CASE("tcp: an oversized blob is refused") { oversizedBlobIsRefused(byUnique
 TEST_CASE("tcp: the ranks that have not left agree on a communicator") {
   survivorsAreThoseThatHaveNotLeft(byUniqueId);
 }
+
+} // namespace rondo::test

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -19,6 +18,7 @@
 #include "support/grid.h"
 #include "support/test.h"
 
+namespace rondo::test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -61,9 +61,6 @@ extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
   }
   return got;
 }
-
-using namespace rondo;
-using namespace rondo::test;
 
 namespace {
 
@@ -261,3 +258,5 @@ TEST_CASE("checksum: every collective is right with it") {
         for (const std::string& text : wrong) CHECK(text == "");
       }
 }
+
+} // namespace rondo::test

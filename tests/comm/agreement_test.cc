@@ -1,5 +1,4 @@
 // Tests exchange(), splits and decline(), which ranks use in addition to calls.
-#include <thread>
 
 #include "rondo/detail/shims.h"
 #include "support/caught.h"

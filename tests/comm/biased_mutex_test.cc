@@ -13,9 +13,10 @@
 #include "support/grid.h"
 #include "support/test.h"
 
-namespace rondo::comm {
+namespace rondo::test {
 namespace {
 
+using namespace comm;
 using Way = BiasedMutex::Way;
 
 /// Counts visits, and detects a second thread inside.
@@ -61,7 +62,7 @@ TEST_CASE("one thread keeps the bias, the second thread revokes it", "[mutex]") 
 
 // The critical race is the first visit of a second thread, so there are many rooms with few visits.
 TEST_CASE("no two threads hold the mutex at the same time", "[mutex]") {
-  constexpr int kRooms = test::kWholeGrid ? 2000 : 300, kVisits = 50, kThreads = 3;
+  constexpr int kRooms = kWholeGrid ? 2000 : 300, kVisits = 50, kThreads = 3;
   for (int i = 0; i < kRooms; ++i) {
     Room room;
     std::vector<std::thread> threads;
@@ -76,4 +77,4 @@ TEST_CASE("no two threads hold the mutex at the same time", "[mutex]") {
   }
 }
 
-} // namespace rondo::comm
+} // namespace rondo::test

@@ -1,6 +1,4 @@
 // Tests communicators whose algorithms are chosen by the model, and explain().
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "base/log.h"
@@ -70,10 +68,10 @@ TEST_CASE("a damaged table is computed again, never an error", "[decisions]") {
   const OwnCache cache;
   Communicator::createAll(2, byModel(cache, "inproc"));
   REQUIRE(cache.tables().size() == 1);
-  const std::string whole = tools::readFile(cache.tables()[0]);
+  const std::string whole = readFile(cache.tables()[0]);
   std::ofstream(cache.tables()[0], std::ios::trunc) << whole.substr(0, whole.size() / 2);
   Communicator::createAll(2, byModel(cache, "inproc"));
-  CHECK(tools::readFile(cache.tables()[0]) == whole);
+  CHECK(readFile(cache.tables()[0]) == whole);
   CHECK(cache.logged("damaged or outdated") == 1);
 }
 

@@ -1,6 +1,5 @@
 // Tests that every wrong call ends in a typed error that names what was wrong, on the right ranks.
 #include <array>
-#include <atomic>
 #include <set>
 #include <string>
 #include <thread>
@@ -91,7 +90,7 @@ TEST_CASE("a call like one that went well is refused when its buffers are wrong"
   CHECK(says(reduce(a.data(), a.data() + 1), bad, {"overlap"}));
   CHECK(says(reduce(a.data() + 1, a.data()), bad, {"overlap"}));
   CHECK(says(caught([&] { comm.allGather(a.data() + kCount, a.data(), kCount, kType); }), bad,
-             {"AllGather", "overlap otherwise than in place"}));
+             {"AllGather", "overlap, but not in place"}));
 
   REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& one) { return good(one, false); })) ==
           "");

@@ -15,11 +15,10 @@
 #include "support/ranks.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr int kExcluded = 2;
 
@@ -138,3 +137,5 @@ TEST_CASE("an excluded rank that makes no call closes without waiting for the ot
             }) == "");
     }
 }
+
+} // namespace rondo::test

@@ -1,6 +1,5 @@
 // Tests what front ends need in addition to calls: handles that can be polled, failures that can be
 // queried, groups that can be dropped, and communicators of the surviving ranks.
-#include <thread>
 
 #include "support/caught.h"
 #include "support/ranks.h"

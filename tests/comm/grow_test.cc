@@ -1,6 +1,5 @@
 // Tests grow() and join(): ranks are threads of this process.
 #include <chrono>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -11,11 +10,10 @@
 #include "support/ranks.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 Options onLoopback(const std::string& transports) {
   Options options = plainOptions(transports);
@@ -331,3 +329,5 @@ TEST_CASE("a Buffer of the old communicator is used by the grown one") {
   CHECK(firstComplaint(complaints) == "");
   CHECK(newcomer.end().empty());
 }
+
+} // namespace rondo::test

@@ -1,5 +1,4 @@
 // Tests that ranks know the places of all ranks, and that they are bound as requested.
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>

@@ -1,6 +1,5 @@
 // Tests of scan() and exclusiveScan() beyond the grid: rank 0's output, order and errors.
 #include <array>
-#include <cstring>
 #include <vector>
 
 #include "support/caught.h"

@@ -2,8 +2,6 @@
 #include <chrono>
 #include <future>
 #include <optional>
-#include <thread>
-#include <vector>
 
 #include "bootstrap/local_group.h"
 #include "comm/communicator_impl.h"
@@ -11,9 +9,10 @@
 #include "support/ranks.h"
 #include "support/test.h"
 
-namespace rondo::comm {
+namespace rondo::test {
 namespace {
 
+using namespace comm;
 using namespace std::chrono_literals;
 
 // Proves: a turn waits for each of the earlier ones, and each of them may take the whole time.
@@ -37,7 +36,7 @@ TEST_CASE("a turn comes when all earlier ones have ended") {
 
 // Proves: ranks whose turns no longer fit each other's do not go on: all of them hear of it.
 TEST_CASE("a turn that waits in vain fails the communicator on all ranks") {
-  Options options = test::plainOptions("inproc");
+  Options options = plainOptions("inproc");
   options.init_timeout = 700ms;
   bootstrap::LocalGroup group(2);
   const auto open = [&](int rank) {
@@ -63,4 +62,4 @@ TEST_CASE("a turn that waits in vain fails the communicator on all ranks") {
 }
 
 } // namespace
-} // namespace rondo::comm
+} // namespace rondo::test

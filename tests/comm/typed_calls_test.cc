@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "support/caught.h"

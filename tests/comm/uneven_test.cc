@@ -84,7 +84,7 @@ TEST_CASE("invalid blocks are refused by name, and the communicator goes on", "[
   refused("cannot be done in place", [&](Communicator& comm) {
     comm.allToAllv(at, {two, apart}, at, {two, apart}, kType);
   });
-  refused("otherwise than in place", [&](Communicator& comm) {
+  refused("overlap, but not in place", [&](Communicator& comm) {
     comm.scatterv(at, {two, apart}, at + 1, 4, kType, 0);
   });
   refused("root 2 is not a rank", [&](Communicator& comm) {

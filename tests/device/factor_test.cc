@@ -1,6 +1,5 @@
 // Pre-multiplied sums whose factor is in device memory.
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "device/device_ranks.h"

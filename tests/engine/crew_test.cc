@@ -11,7 +11,7 @@
 #include "support/ranks.h"
 #include "support/test.h"
 
-namespace rondo {
+namespace rondo::test {
 namespace {
 
 using engine::Crew;
@@ -49,13 +49,13 @@ TEST_CASE("a sleeping crew wakes up for new work", "[crew]") {
 
 TEST_CASE("a forked child drops a crew and leaves its own threads alone", "[crew]") {
   auto crew = std::make_unique<Crew>(3);
-  test::Child child([&] { return test::dropBesideOwnThreads([&] { crew.reset(); }); });
+  Child child([&] { return dropBesideOwnThreads([&] { crew.reset(); }); });
   CHECK(child.end() == 0);
 }
 
 TEST_CASE("an impossible number of threads is refused", "[crew]") {
   for (const int threads : {-1, 0, 65}) {
-    Options options = test::plainOptions();
+    Options options = plainOptions();
     options.threads = threads;
     REQUIRE_THROWS_AS(Communicator::createAll(1, options), Error);
   }
@@ -63,13 +63,13 @@ TEST_CASE("an impossible number of threads is refused", "[crew]") {
 
 TEST_CASE("collectives of large blocks are right with any number of threads", "[crew]") {
   const auto some = [](std::vector<int> all) { // under sanitizers only the last
-    return test::kWholeGrid ? all : std::vector{all.back()};
+    return kWholeGrid ? all : std::vector{all.back()};
   };
   for (const int threads : some({2, 5, 3}))
     for (const int ranks : some({1, 2, 3})) {
-      Options options = test::plainOptions("inproc,shm");
+      Options options = plainOptions("inproc,shm");
       options.threads = threads;
-      std::vector<test::CollectiveCase> cases;
+      std::vector<CollectiveCase> cases;
       for (const Collective collective : kCollectives) {
         if (collective == Collective::sendrecv) continue;
         for (const DataType type : {DataType::int8, DataType::bfloat16, DataType::float64})
@@ -79,13 +79,12 @@ TEST_CASE("collectives of large blocks are right with any number of threads", "[
       }
       auto communicators = Communicator::createAll(ranks, options);
       INFO(threads << " threads, " << ranks << " ranks");
-      REQUIRE(
-          test::firstComplaint(test::onRanks(communicators, [&](Communicator& comm) -> std::string {
-            for (const auto& one : cases)
-              if (std::string wrong = one.run(comm); !wrong.empty()) return wrong;
-            return {};
-          })) == "");
+      REQUIRE(firstComplaint(onRanks(communicators, [&](Communicator& comm) -> std::string {
+                for (const auto& one : cases)
+                  if (std::string wrong = one.run(comm); !wrong.empty()) return wrong;
+                return {};
+              })) == "");
     }
 }
 
-} // namespace rondo
+} // namespace rondo::test

@@ -5,8 +5,10 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-namespace rondo::engine {
+namespace rondo::test {
 namespace {
+
+using namespace engine;
 
 constexpr std::size_t kCount = 64 << 20; // of float32: 256 MiB
 
@@ -115,4 +117,4 @@ TEST_CASE("device counts: the time is launch, steps, moving, memory and links") 
   CHECK(predictOnDevices(counts, {.ranks_on_device = 4}, 4, rates).steps == 30);
 }
 
-} // namespace rondo::engine
+} // namespace rondo::test

@@ -10,8 +10,10 @@
 #include "support/host_devices.h"
 #include "support/test.h"
 
-namespace rondo::engine {
+namespace rondo::test {
 namespace {
+
+using namespace engine;
 
 constexpr std::size_t kLine = device::kRingLine;
 
@@ -37,7 +39,7 @@ struct Kept {
 // Proves: the oldest places are replaced first, and only when their memory is needed. A place in
 // use stays, and others are allocated around it.
 TEST_CASE("program ring: places are taken in turn, around those in use") {
-  const test::HostDevices host;
+  const HostDevices host;
   ProgramRing ring(*device::openDevice(0), 4 * kLine);
   std::vector<std::weak_ptr<ProgramPlace>> places;
   const auto take = [&](std::size_t bytes) {
@@ -71,7 +73,7 @@ TEST_CASE("program ring: places are taken in turn, around those in use") {
 // room, take() returns null. Freed memory can be allocated again.
 TEST_CASE("program ring: places in use keep their bytes") {
   constexpr std::size_t kSize = 64 * kLine;
-  const test::HostDevices host;
+  const HostDevices host;
   ProgramRing ring(*device::openDevice(0), kSize);
   std::mt19937 random(7);
   std::deque<Kept> kept;
@@ -99,4 +101,4 @@ TEST_CASE("program ring: places in use keep their bytes") {
   CHECK(ring.take(kSize) != nullptr);
 }
 
-} // namespace rondo::engine
+} // namespace rondo::test

@@ -8,8 +8,7 @@
 #include "support/paths.h"
 #include "support/test.h"
 
-using namespace rondo::test;
-
+namespace rondo::test {
 namespace {
 
 constexpr int kRanks = 3;
@@ -78,3 +77,5 @@ TEST_CASE("the host of the control plane may have its standard streams closed") 
       Job::withoutLauncher(kRanks, "RONDO_DEBUG=trace", "closed_streams " + folder.file(), kClosed);
   requireOk(command, folder);
 }
+
+} // namespace rondo::test

@@ -17,8 +17,7 @@
 #include "support/paths.h"
 #include "support/test.h"
 
-using namespace rondo::test;
-
+namespace rondo::test {
 namespace {
 
 constexpr int kEpochSteps = 50; // 6000 samples in batches of 120
@@ -365,3 +364,5 @@ TEST_CASE("a killed rank is started again by the launcher and joins the run") {
     CHECK(job.trainings[rank].ranks == 4);
   }
 }
+
+} // namespace rondo::test

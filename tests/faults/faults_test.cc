@@ -12,8 +12,7 @@
 #include "support/grid.h"
 #include "support/test.h"
 
-using namespace rondo::test;
-
+namespace rondo::test {
 namespace {
 
 constexpr int kRanks = 4;
@@ -23,7 +22,7 @@ using Names = std::vector<const char*>;
 /// test its ends, so `algorithm` is "ring" or empty for it.
 std::vector<std::string> wires(const std::string& algorithm = "") {
   std::vector<std::string> names;
-  for (const rondo::TransportInfo& transport : rondo::transports())
+  for (const TransportInfo& transport : transports())
     if (transport.between_processes && !transport.between_devices && transport.missing.empty() &&
         (transport.name != "ucx" || algorithm.empty() || algorithm == "ring"))
       names.push_back(transport.name);
@@ -158,3 +157,5 @@ TEST_CASE("another count on one rank: within a second all ranks get an error wit
       }
     }
 }
+
+} // namespace rondo::test

@@ -3,19 +3,16 @@
 #include <signal.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "job.h"
 #include "support/paths.h"
 #include "support/test.h"
 
-using namespace rondo::test;
-
+namespace rondo::test {
 namespace {
 
 std::string environment(const std::string& transport) {
@@ -123,3 +120,5 @@ TEST_CASE("newcomers are killed while they join") {
     together(all.job, 0b111, ranks);
   }
 }
+
+} // namespace rondo::test

@@ -11,8 +11,7 @@
 #include "support/paths.h"
 #include "support/test.h"
 
-using rondo::test::kWholeGrid;
-
+namespace rondo::test {
 namespace {
 
 constexpr int kRanks = 3;
@@ -162,3 +161,5 @@ TEST_CASE("shm works with a /dev/shm of one page, because Rondo does not use it"
 TEST_CASE("memory files that are refused later fail the call on all ranks, within a second") {
   CHECK(endsWell("shm", atVictim("memfd " + std::to_string(EPERM) + " call reduce")));
 }
+
+} // namespace rondo::test

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "support/ranks.h"
 #include "support/test.h"
 
+namespace rondo::test {
 namespace {
 
 // Instrumented memory has red zones, and freed memory is kept for a while.
@@ -72,7 +72,7 @@ std::size_t openDescriptors() {
 } // namespace
 
 TEST_CASE("many communicators of 8 processes: no descriptor, at most 64 KiB each while unused") {
-  constexpr int kUnused = rondo::test::kWholeGrid ? 1000 : 250;
+  constexpr int kUnused = kWholeGrid ? 1000 : 250;
   const auto ranks = run(8, "", kUnused, 0);
   REQUIRE(ranks.size() == 8);
   for (const auto& [number, rank] : ranks) {
@@ -131,12 +131,14 @@ TEST_CASE("200 communicators of 8 threads with 1024 descriptors need none") {
   rlimit low = before;
   low.rlim_cur = 1024;
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
-  rondo::Communicator::createAll(1); // the process's record of calls keeps one
+  Communicator::createAll(1); // the process's record of calls keeps one
   const std::size_t at_first = openDescriptors();
   {
-    std::vector<std::vector<rondo::Communicator>> all;
-    for (int i = 0; i < 200; ++i) all.push_back(rondo::Communicator::createAll(8));
+    std::vector<std::vector<Communicator>> all;
+    for (int i = 0; i < 200; ++i) all.push_back(Communicator::createAll(8));
     CHECK(openDescriptors() == at_first);
   }
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
+
+} // namespace rondo::test

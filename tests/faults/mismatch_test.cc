@@ -4,8 +4,7 @@
 #include "job.h"
 #include "support/test.h"
 
-using namespace rondo::test;
-
+namespace rondo::test {
 namespace {
 
 constexpr int kRanks = 4;
@@ -88,3 +87,5 @@ TEST_CASE(
       }
     }
 }
+
+} // namespace rondo::test

@@ -2,7 +2,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
 /// Shell code: runs $@ in a mount namespace in which /proc is not mounted; fails if this process
@@ -49,4 +49,4 @@ TEST_CASE("`rondo run` and `rondo bench` work where /proc is not mounted", "[rel
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

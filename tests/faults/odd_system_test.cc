@@ -15,11 +15,10 @@ namespace {
 
 constexpr int kRanks = 3;
 
-tools::Outcome odd(const std::string& how, const std::string& settings,
-                   const std::string& program) {
-  return tools::shell("timeout -s KILL 60 env RONDO_TIMEOUT=10 RONDO_INIT_TIMEOUT=3 " + settings +
-                      " LD_PRELOAD=" RONDO_TEST_PROGRAMS "/libodd_system.so ODD_SYSTEM=" + how +
-                      " " RONDO_COMMAND " " + program);
+Outcome odd(const std::string& how, const std::string& settings, const std::string& program) {
+  return shell("timeout -s KILL 60 env RONDO_TIMEOUT=10 RONDO_INIT_TIMEOUT=3 " + settings +
+               " LD_PRELOAD=" RONDO_TEST_PROGRAMS "/libodd_system.so ODD_SYSTEM=" + how +
+               " " RONDO_COMMAND " " + program);
 }
 
 struct End {

@@ -13,8 +13,7 @@
 #include "support/paths.h"
 #include "support/test.h"
 
-using rondo::test::kWholeGrid;
-
+namespace rondo::test {
 namespace {
 
 struct End {
@@ -188,3 +187,5 @@ TEST_CASE("if reading is refused later, messages go through slots from then on",
     CHECK(outcome.refusals == std::map<int, int>{{1, 1}});
   }
 }
+
+} // namespace rondo::test

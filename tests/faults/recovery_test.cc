@@ -19,10 +19,10 @@
 #include "support/paths.h"
 #include "support/test.h"
 
-using namespace rondo::test;
-using namespace std::chrono_literals;
-
+namespace rondo::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 unsigned long allOf(int ranks) { return (1ul << ranks) - 1; }
 
@@ -106,7 +106,7 @@ TEST_CASE("one host after the other is killed, down to one rank") {
 
 // Proves: a rank that takes the control plane over serves it with TLS, as the first host did.
 TEST_CASE("with RONDO_TLS=1, one host after the other is killed, and the others shrink") {
-  if (const std::string why = rondo::net::tlsMissing(); !why.empty()) {
+  if (const std::string why = net::tlsMissing(); !why.empty()) {
     WARN("skipped: " << why);
     return;
   }
@@ -329,3 +329,5 @@ TEST_CASE("a job whose network is cut in two goes on in one part only") {
   SECTION("both parts are equally large") { cut(4, 2, {}, 0b0011); }
   SECTION("the other part is larger") { cut(7, 4, {1, 2}, 0b1110000); }
 }
+
+} // namespace rondo::test

@@ -8,7 +8,7 @@
 #include "job.h"
 #include "support/test.h"
 
-using namespace rondo::test;
+namespace rondo::test {
 
 TEST_CASE("rank 0 splits off and ends; one of the others is killed: all remaining ranks name it") {
   for (const char* transport : {"shm", "tcp"})
@@ -32,3 +32,5 @@ TEST_CASE("rank 0 splits off and ends; one of the others is killed: all remainin
       }
     }
 }
+
+} // namespace rondo::test

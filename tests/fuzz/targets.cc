@@ -25,7 +25,7 @@
 #include "train/loop/checkpoint_file.h"
 #include "transports/registry.h"
 
-namespace rondo::fuzz {
+namespace rondo::test {
 
 namespace {
 
@@ -358,4 +358,4 @@ std::span<const Target> targets() {
   return all;
 }
 
-} // namespace rondo::fuzz
+} // namespace rondo::test

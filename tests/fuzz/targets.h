@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rondo::fuzz {
+namespace rondo::test {
 
 using Input = std::span<const std::byte>;
 
@@ -23,4 +23,4 @@ struct Target {
 /// A new reader is a line of this table.
 std::span<const Target> targets();
 
-} // namespace rondo::fuzz
+} // namespace rondo::test

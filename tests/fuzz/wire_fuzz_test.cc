@@ -19,11 +19,11 @@
 #include "support/test.h"
 #include "targets.h"
 
-using namespace rondo;
-using namespace rondo::base;
-using namespace rondo::net;
-
+namespace rondo::test {
 namespace {
+
+using namespace base;
+using namespace net;
 
 using Bytes = std::vector<std::byte>;
 constexpr int kRounds = 20'000;
@@ -226,7 +226,7 @@ std::vector<Bytes> corpusOf(std::string_view target) {
 // With Clang, `fuzz_targets` searches for more (tests/README.md).
 TEST_CASE("fuzz: every reader takes valid inputs, and all others it takes or refuses") {
   std::mt19937 random(6);
-  for (const fuzz::Target& target : fuzz::targets()) {
+  for (const Target& target : targets()) {
     INFO(std::string(target.name));
     std::vector<Bytes> inputs = target.seeds();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -239,3 +239,5 @@ TEST_CASE("fuzz: every reader takes valid inputs, and all others it takes or ref
       target.run(mutate(random, inputs[random() % inputs.size()]));
   }
 }
+
+} // namespace rondo::test

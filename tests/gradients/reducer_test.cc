@@ -1,5 +1,4 @@
 // Tests the results of a reducer's steps: sums over ranks, accumulation, overlap, order of buckets.
-#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include "kernels/reduce.h"
 #include "support/test.h"
 
-namespace rondo {
+namespace rondo::test {
 
 TEST_CASE("a copy past the caches moves every byte and no other", "[copy]") {
   const auto copy = GENERATE(&kernels::copyPastCaches, &kernels::copyPastCachesBySse);
@@ -32,4 +32,4 @@ TEST_CASE("a copy past the caches moves every byte and no other", "[copy]") {
   copy(nullptr, nullptr, 0);
 }
 
-} // namespace rondo
+} // namespace rondo::test

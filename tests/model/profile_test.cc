@@ -7,10 +7,10 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::model;
-
+namespace rondo::test {
 namespace {
+
+using namespace model;
 
 std::string refusal(const auto& make) {
   try {
@@ -115,3 +115,5 @@ TEST_CASE("a profile of another machine is recognised") {
   CHECK(foreign(profile, "here") ==
         "profile 'default' was made on another machine (a toaster; this one is here)");
 }
+
+} // namespace rondo::test

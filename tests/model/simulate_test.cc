@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -14,12 +13,12 @@
 #include "support/grid.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::model;
+namespace rondo::test {
+namespace {
+
+using namespace model;
 using plan::Algorithm;
 using plan::Spec;
-
-namespace {
 
 constexpr double kAlpha = 3, kBeta = 1.0 / 1024;
 constexpr double kBytes = 4.0 * 720720; // divisible by most numbers of ranks
@@ -30,7 +29,7 @@ const Algorithm& find(const char* name) { return *plan::findAlgorithm(name); }
 void forAll(const auto& visit) {
   for (const Algorithm* algorithm : plan::algorithms())
     for (const Collective collective : kCollectives)
-      for (int ranks = 1; ranks <= (test::kWholeGrid ? 64 : 17); ++ranks) {
+      for (int ranks = 1; ranks <= (kWholeGrid ? 64 : 17); ++ranks) {
         const Spec spec{.collective = collective, .ranks = ranks, .multicast = true};
         if (collective == Collective::sendrecv || !algorithm->supports(spec)) continue;
         INFO(algorithm->name << ", " << name(collective) << " of " << ranks << " ranks");
@@ -133,9 +132,9 @@ TEST_CASE("a chain of tiles takes the time of a pipeline") {
 }
 
 TEST_CASE("one rank may stand for all where all do the same") {
-  for (const Line line : {Line::rank, Line::node}) {
+  for (const Nic nic : {Nic::rank, Nic::node}) {
     Profile profile = idealProfile(kAlpha, kBeta);
-    for (auto& link : profile.links) link->line = line;
+    for (auto& link : profile.links) link->nic = nic;
     int folded = 0;
     forAll([&](const Algorithm& algorithm, const Spec& spec) {
       const Outcome one = simulate(algorithm, spec, {kBytes}, {.profile = &profile});
@@ -149,7 +148,7 @@ TEST_CASE("one rank may stand for all where all do the same") {
       CHECK(one.total_sent == all.total_sent);
     });
     // Messages of different ranks share a node's line, so no rank stands for others.
-    if (line == Line::rank) CHECK(folded > 50);
+    if (nic == Nic::rank) CHECK(folded > 50);
     else CHECK(folded == 0);
   }
 }
@@ -158,7 +157,7 @@ TEST_CASE("a full channel holds its sender back") {
   // Rank 1 needs 10 s for each message and rank 0 none, so a slot becomes free every 10 s.
   Profile profile = idealProfile(0, 0);
   LinkProfile& link = *profile.links[static_cast<std::size_t>(LinkClass::shm)];
-  link.line = Line::none;
+  link.nic = Nic::none;
   link.slot_bytes = 4096;
   link.receive_overhead = 10;
   std::vector<double> ends; // of rank 0's steps
@@ -311,7 +310,7 @@ TEST_CASE("ranks that share a processor or a node's line wait, and that is calle
   Profile profile = idealProfile(0, 0);
   LinkProfile& link = *profile.links[static_cast<std::size_t>(LinkClass::network)];
   link.wire = Curve(kBeta);
-  link.line = Line::node;
+  link.nic = Nic::node;
   Spec placed{.collective = Collective::alltoall, .ranks = 4, .layout = plan::parseLayout("2x2")};
   const Network network{.profile = &profile, .between = LinkClass::network};
   const Outcome crossing = simulate(find("direct"), placed, {kBytes}, network);
@@ -382,3 +381,5 @@ TEST_CASE("the default profile's predictions, written out: a model that changes 
     CHECK(outcome.seconds * 1e6 == Approx(row.us).epsilon(1e-4));
   }
 }
+
+} // namespace rondo::test

@@ -6,8 +6,9 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::model;
+namespace rondo::test {
+
+using namespace model;
 
 TEST_CASE("the lecture tables: counted equals formula in every cell, for any number of ranks") {
   for (int p = 2; p <= 33; ++p) {
@@ -59,3 +60,5 @@ TEST_CASE("tables refuse too few ranks or bytes") {
   CHECK_THROWS_AS(lectureTables(1, 1024), Error);
   CHECK_THROWS_AS(lectureTables(8, 0), Error);
 }
+
+} // namespace rondo::test

@@ -14,12 +14,11 @@
 #include "net/peers.h"
 #include "rondo/error.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::base;
-using namespace rondo::net::test;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
+using namespace base;
 
 struct Failure {
   ErrorCode code;
@@ -359,3 +358,5 @@ TEST_CASE(
     CHECK(eventually([&] { return calls == i; }));
   }
 }
+
+} // namespace rondo::test

@@ -20,12 +20,11 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::net::test;
-using namespace rondo::base;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
+using namespace base;
 
 UniqueFd makeEvent() { return UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
 
@@ -263,3 +262,5 @@ TEST_CASE("in a forked child the inherited loop does nothing, and the parent's g
   CHECK(eventually([&] { return runs == 1; }));
   loop->unwatch(id);
 }
+
+} // namespace rondo::test

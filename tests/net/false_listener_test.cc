@@ -11,12 +11,11 @@
 #include "net/peers.h"
 #include "rondo/error.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::base;
-using namespace rondo::net::test;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
+using namespace base;
 
 enum class Trick { random_bytes, echo, wrong_proof, cut_reply, silence, bad_welcome, late_close };
 
@@ -106,3 +105,5 @@ TEST_CASE("a dial does not accept a false listener") {
     ::fcntl(listener.get(), F_SETFL, 0);
   }
 }
+
+} // namespace rondo::test

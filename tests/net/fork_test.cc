@@ -12,12 +12,10 @@
 #include "support/forked_child.h"
 #include "support/grid.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::net::test;
-using rondo::test::Child, rondo::test::Meanwhile, rondo::test::manyChildrenEnd;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
 
 int waitForEnd(int pipe) {
   char byte = 0;
@@ -126,7 +124,7 @@ TEST_CASE("children log while other threads log") {
           base::log(LogLevel::trace, "from a child");
           return 0;
         },
-        rondo::test::kWholeGrid ? 400 : 10));
+        kWholeGrid ? 400 : 10));
   }
   base::configureLog(LogLevel::warn, "");
 }
@@ -148,3 +146,5 @@ TEST_CASE("children configure the log while other threads do, or read it in the 
   }
   base::configureLog(LogLevel::warn, "");
 }
+
+} // namespace rondo::test

@@ -15,12 +15,11 @@
 #include "net/peers.h"
 #include "rondo/error.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::base;
-using namespace rondo::net::test;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
+using namespace base;
 
 std::vector<std::byte> randomOf(std::mt19937& random, std::size_t size) {
   std::vector<std::byte> bytes(size);
@@ -445,3 +444,5 @@ TEST_CASE("idle connections leave descriptors to the program, and let honest pee
   ::waitpid(child, &status, 0);
   CHECK(status == 0);
 }
+
+} // namespace rondo::test

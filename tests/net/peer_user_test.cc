@@ -5,11 +5,10 @@
 #include "net/peers.h"
 #include "rondo/error.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::net::test;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
 
 constexpr uid_t kAnother = 65534;
 
@@ -144,3 +143,5 @@ TEST_CASE("without a secret a dial proves nothing to another user's listener") {
     for (const int end : port) ::close(end);
   }
 }
+
+} // namespace rondo::test

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -18,8 +17,9 @@
 #include "net/native_address.h"
 #include "support/test.h"
 
-namespace rondo::net::test {
+namespace rondo::test {
 
+using namespace net;
 using base::Clock, base::Deadline, base::UniqueFd;
 
 using namespace std::chrono_literals;
@@ -204,4 +204,4 @@ inline handshake::HelloMessage helloMessage(std::uint8_t passed = 0) {
   return message;
 }
 
-} // namespace rondo::net::test
+} // namespace rondo::test

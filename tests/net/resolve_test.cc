@@ -12,11 +12,10 @@
 #include "net/resolve.h"
 #include "rondo/error.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::net::test;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
 
 /// Simulates a resolver whose server does not answer, until the test ends it.
 struct Silence {
@@ -109,3 +108,5 @@ TEST_CASE("a machine's own name is resolved to an address that others can reach"
   CHECK(seenByOthers(at("127.0.1.1:7"), "node1:7", "", {{"lo", at("127.0.0.1:0")}}).text() ==
         "127.0.1.1:7");
 }
+
+} // namespace rondo::test

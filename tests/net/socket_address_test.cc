@@ -8,12 +8,12 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::base;
-using Family = SocketAddress::Family;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
+using namespace base;
+using Family = SocketAddress::Family;
 
 bool same(const SocketAddress& a, const SocketAddress& b) {
   return a.family == b.family && a.ip == b.ip && a.port == b.port && a.scope == b.scope &&
@@ -218,3 +218,5 @@ TEST_CASE("this machine's interfaces include a loopback address") {
                     [](const Interface& one) { return one.address.loopback(); }));
   for (const Interface& one : interfaces) CHECK(one.address.port == 0);
 }
+
+} // namespace rondo::test

@@ -17,7 +17,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo {
+namespace rondo::test {
 namespace {
 
 /// An event with texts of its own.
@@ -84,29 +84,29 @@ TEST_CASE("callbacks: every collective, blocking, asynchronous and grouped, has 
   Listener listener;
   const CallRegistration registration = onCalls(listener.callbacks());
   for (const int size : {1, 2, 3}) {
-    auto ranks = Communicator::createAll(size, test::plainOptions());
+    auto ranks = Communicator::createAll(size, plainOptions());
     std::uint64_t number = 0;
     for (const Collective collective : kCollectives) {
       if (collective == Collective::sendrecv) continue;
       for (const bool async : {false, true})
         for (const bool group : {false, true}) {
-          const test::CollectiveCase call{.collective = collective,
-                                          .count = collective == Collective::barrier ? 0u : 5u,
-                                          .type = DataType::int32,
-                                          .op = ReduceOp::max,
-                                          .root = size - 1,
-                                          .async = async};
+          const CollectiveCase call{.collective = collective,
+                                    .count = collective == Collective::barrier ? 0u : 5u,
+                                    .type = DataType::int32,
+                                    .op = ReduceOp::max,
+                                    .root = size - 1,
+                                    .async = async};
           INFO(call.text() << " on " << size << " ranks" << (group ? ", in a group" : ""));
-          const auto complaints = test::onRanks(ranks, [&](Communicator& comm) -> std::string {
+          const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
             if (!group) return call.run(comm);
-            test::CollectiveBuffers buffers(call, comm.rank(), comm.size());
+            CollectiveBuffers buffers(call, comm.rank(), comm.size());
             buffers.fill();
             Group together;
             call.start(comm, buffers.input(), buffers.output());
             together.end();
             return buffers.wrong();
           });
-          REQUIRE(test::firstComplaint(complaints).empty());
+          REQUIRE(firstComplaint(complaints).empty());
           ++number;
           const auto pairs = pairsOf(listener.take());
           REQUIRE(static_cast<int>(pairs.size()) == size);
@@ -135,8 +135,8 @@ TEST_CASE("callbacks: every collective, blocking, asynchronous and grouped, has 
 TEST_CASE("callbacks: Send, Recv and v-forms say what they are") {
   Listener listener;
   const CallRegistration registration = onCalls(listener.callbacks());
-  auto ranks = Communicator::createAll(2, test::plainOptions());
-  const auto complaints = test::onRanks(ranks, [](Communicator& comm) -> std::string {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  const auto complaints = onRanks(ranks, [](Communicator& comm) -> std::string {
     std::vector<float> data(7);
     if (comm.rank() == 0) comm.send(data.data(), 7, DataType::float32, 1);
     else comm.recv(data.data(), 7, DataType::float32, 0);
@@ -145,7 +145,7 @@ TEST_CASE("callbacks: Send, Recv and v-forms say what they are") {
     comm.allGatherv(own.data(), own.size(), data.data(), {counts, offsets}, DataType::float32);
     return {};
   });
-  REQUIRE(test::firstComplaint(complaints).empty());
+  REQUIRE(firstComplaint(complaints).empty());
   auto pairs = pairsOf(listener.take());
   for (const int rank : {0, 1}) {
     REQUIRE(pairs[rank].size() == 2);
@@ -163,9 +163,9 @@ TEST_CASE("callbacks: Send, Recv and v-forms say what they are") {
 TEST_CASE("callbacks: calls that overlap end in any order, and each has its own end") {
   Listener listener;
   const CallRegistration registration = onCalls(listener.callbacks());
-  auto ranks = Communicator::createAll(2, test::plainOptions());
+  auto ranks = Communicator::createAll(2, plainOptions());
   constexpr int kCalls = 3000; // more than the record keeps
-  const auto complaints = test::onRanks(ranks, [](Communicator& comm) -> std::string {
+  const auto complaints = onRanks(ranks, [](Communicator& comm) -> std::string {
     std::vector<int> data(kCalls, comm.rank());
     std::vector<Work> works;
     for (int i = 0; i < kCalls; ++i)
@@ -176,7 +176,7 @@ TEST_CASE("callbacks: calls that overlap end in any order, and each has its own 
     for (Work& work : works) work.wait();
     return {};
   });
-  REQUIRE(test::firstComplaint(complaints).empty());
+  REQUIRE(firstComplaint(complaints).empty());
   auto pairs = pairsOf(listener.take());
   for (const int rank : {0, 1}) CHECK(pairs[rank].size() == kCalls);
 }
@@ -184,10 +184,10 @@ TEST_CASE("callbacks: calls that overlap end in any order, and each has its own 
 TEST_CASE("callbacks: a call that fails ends as failed, one that is refused has no event") {
   Listener listener;
   const CallRegistration registration = onCalls(listener.callbacks());
-  auto ranks = Communicator::createAll(2, test::plainOptions());
+  auto ranks = Communicator::createAll(2, plainOptions());
   CHECK_THROWS_AS(ranks[0].allReduce(nullptr, nullptr, 3, DataType::float32, ReduceOp::sum), Error);
   CHECK(listener.take().empty());
-  const auto complaints = test::onRanks(ranks, [](Communicator& comm) -> std::string {
+  const auto complaints = onRanks(ranks, [](Communicator& comm) -> std::string {
     std::vector<float> data(4);
     try {
       comm.allReduce(data.data(), data.data(), comm.rank() == 0 ? 3 : 4, DataType::float32,
@@ -197,7 +197,7 @@ TEST_CASE("callbacks: a call that fails ends as failed, one that is refused has 
     }
     return "no error";
   });
-  REQUIRE(test::firstComplaint(complaints).empty());
+  REQUIRE(firstComplaint(complaints).empty());
   auto pairs = pairsOf(listener.take());
   for (const int rank : {0, 1}) {
     REQUIRE(pairs[rank].size() == 1);
@@ -207,14 +207,14 @@ TEST_CASE("callbacks: a call that fails ends as failed, one that is refused has 
 
 TEST_CASE(
     "callbacks: registered for communicators that are opened later, in order, until removed") {
-  auto before = Communicator::createAll(1, test::plainOptions());
+  auto before = Communicator::createAll(1, plainOptions());
   std::string order;
   CallRegistration first = onCalls({[&](const CallEvent&) { order += "1"; }, {}});
   CallRegistration second =
       onCalls({[&](const CallEvent&) { order += "2"; }, [&](const CallEvent&) { order += "e"; }});
   before[0].barrier();
   CHECK(order.empty());
-  auto ranks = Communicator::createAll(1, test::plainOptions());
+  auto ranks = Communicator::createAll(1, plainOptions());
   ranks[0].barrier();
   CHECK(order == "12e");
   auto part = ranks[0].split(0, 0);
@@ -232,8 +232,8 @@ TEST_CASE(
 }
 
 TEST_CASE("callbacks: one that throws is logged and dropped, the others and the call go on") {
-  const tools::TemporaryFolder folder;
-  Options options = test::plainOptions();
+  const TemporaryFolder folder;
+  Options options = plainOptions();
   options.log_level = LogLevel::error;
   options.log_file = folder.file("log");
   int begins = 0, ends = 0, others = 0;
@@ -248,10 +248,10 @@ TEST_CASE("callbacks: one that throws is logged and dropped, the others and the 
   CHECK(begins == 1);
   CHECK(ends == 3);
   CHECK(others == 3);
-  const std::string log = tools::readFile(folder.file("log"));
-  CHECK(tools::countOf(log, "a callback at the begin of calls threw") == 1);
+  const std::string log = readFile(folder.file("log"));
+  CHECK(countOf(log, "a callback at the begin of calls threw") == 1);
   CHECK(log.find("a fault of the tool") != std::string::npos);
-  Communicator::createAll(1, test::plainOptions()); // the log as it was
+  Communicator::createAll(1, plainOptions()); // the log as it was
 }
 
 TEST_CASE("callbacks: one may remove itself, and removal waits for those that run") {
@@ -262,14 +262,14 @@ TEST_CASE("callbacks: one may remove itself, and removal waits for those that ru
                     self = {};
                   },
                   {}});
-  auto alone = Communicator::createAll(1, test::plainOptions());
+  auto alone = Communicator::createAll(1, plainOptions());
   for (int i = 0; i < 3; ++i) alone[0].barrier();
   CHECK(calls == 1);
 
   std::atomic<bool> removed{false}, late{false};
   CallRegistration busy = onCalls({[&](const CallEvent&) { late = late || removed.load(); }, {}});
-  auto ranks = Communicator::createAll(2, test::plainOptions());
-  const auto complaints = test::onRanks(ranks, [&](Communicator& comm) -> std::string {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
     for (int i = 0; i < 2000; ++i) {
       comm.barrier();
       if (i != 1000 || comm.rank() != 0) continue;
@@ -278,9 +278,9 @@ TEST_CASE("callbacks: one may remove itself, and removal waits for those that ru
     }
     return {};
   });
-  REQUIRE(test::firstComplaint(complaints).empty());
+  REQUIRE(firstComplaint(complaints).empty());
   CHECK_FALSE(late);
 }
 
 } // namespace
-} // namespace rondo
+} // namespace rondo::test

@@ -9,8 +9,10 @@
 #include "tests/tools/shell.h"
 #include "tools/doctor_job.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 /// Ranks on hosts, `per_host` on each.
 std::vector<RankFacts> ranksOn(int hosts, int per_host) {
@@ -240,4 +242,4 @@ TEST_CASE("doctor: a rank that shares its processor is named", "[.]") {
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

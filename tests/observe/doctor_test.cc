@@ -7,7 +7,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
 struct Planted {
@@ -178,4 +178,4 @@ TEST_CASE("doctor: JSON has every check, and the text only findings", "[command]
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -21,11 +21,11 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::observe {
+namespace rondo::test {
 namespace {
 
+using namespace observe;
 using nlohmann::json;
-using tools::TemporaryFolder;
 
 constexpr Shape kShape{.collective = Collective::allreduce, .type = DataType::float32};
 
@@ -42,7 +42,7 @@ struct Traced {
       recorder.reset();
     }
     const std::filesystem::directory_iterator files(folder.file("t"));
-    for (const json& event : json::parse(tools::readFile(files->path().string()))) {
+    for (const json& event : json::parse(readFile(files->path().string()))) {
       if (event.value("cat", "") == "call") spans.push_back(event);
       if (event["ph"] == "i") marks.push_back(event);
       if (event["name"] == "end of rondo trace") facts = event["args"];
@@ -106,7 +106,7 @@ TEST_CASE("programs that open and close communicators quickly have records for a
   CHECK(recorded == kTraces * kOpened);
   std::uint64_t calls = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder.file("t")))
-    for (const json& event : json::parse(tools::readFile(file.path().string())))
+    for (const json& event : json::parse(readFile(file.path().string())))
       if (event["name"] == "end of rondo trace")
         calls += event["args"]["calls"].get<std::uint64_t>() +
                  event["args"]["left_out"].get<std::uint64_t>();
@@ -259,7 +259,7 @@ TEST_CASE("a dump of a traced communicator has its last 2048 calls") {
     const base::UniqueFd file(
         ::open(folder.file("dump").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     REQUIRE(writeDump(memoryFile(), file.get(), "request", 'R') == 0);
-    for (const std::string& line : tools::linesOf(tools::readFile(folder.file("dump"))))
+    for (const std::string& line : linesOf(readFile(folder.file("dump"))))
       lines += line.find("\"state\":\"completed\"") != std::string::npos ? 1 : 0;
     return lines;
   };
@@ -278,4 +278,4 @@ TEST_CASE("a dump of a traced communicator has its last 2048 calls") {
 }
 
 } // namespace
-} // namespace rondo::observe
+} // namespace rondo::test

@@ -8,7 +8,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 
 inline const std::string kHosts = RONDO_SOURCE_DIR "/tests/support/shaped_network ";
 
@@ -33,4 +33,4 @@ inline std::vector<std::string> linesBeside(const std::string& launch, int ranks
   return linesOf(outcome.out);
 }
 
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -7,7 +7,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
 using nlohmann::json;
@@ -463,4 +463,4 @@ TEST_CASE("report: files of others cannot steer the terminal, nor use much memor
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -28,11 +27,11 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::observe {
+namespace rondo::test {
 namespace {
 
+using namespace observe;
 using nlohmann::json;
-using tools::TemporaryFolder;
 
 /// A dump's lines, from a memory file.
 std::vector<json> dumpOf(int memory, std::uint64_t last = ~std::uint64_t{0}) {
@@ -43,8 +42,7 @@ std::vector<json> dumpOf(int memory, std::uint64_t last = ~std::uint64_t{0}) {
     REQUIRE(writeDump(memory, file.get(), "request", 'R', last) == 0);
   }
   std::vector<json> lines;
-  for (const std::string& line : tools::linesOf(tools::readFile(path)))
-    lines.push_back(json::parse(line));
+  for (const std::string& line : linesOf(readFile(path))) lines.push_back(json::parse(line));
   REQUIRE(lines.back().at("lines") == lines.size());
   return lines;
 }
@@ -212,7 +210,7 @@ TEST_CASE("dumps that are made while calls are recorded contain whole calls only
       recorder.begin({kShape.packed(), i}, i, true).end(false);
   });
   std::size_t calls = 0;
-  const int rounds = test::kWholeGrid ? 50 : 10;
+  const int rounds = kWholeGrid ? 50 : 10;
   // More if the writer has got no processor, or was faster than each dump.
   for (int round = 0; round < rounds || (calls == 0 && round < 1000); ++round) {
     std::uint64_t before = 0;
@@ -374,4 +372,4 @@ TEST_CASE("a folder's name that is too long is an error of the options") {
 }
 
 } // namespace
-} // namespace rondo::observe
+} // namespace rondo::test

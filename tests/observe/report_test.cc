@@ -9,7 +9,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
 using nlohmann::json;
@@ -239,4 +239,4 @@ TEST_CASE("a dump of a process without a record, or of no process, is an error t
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

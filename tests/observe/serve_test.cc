@@ -17,8 +17,10 @@
 #include "tools/watch_print.h"
 #include "tools/watch_serve.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 class Running {
  public:
@@ -188,4 +190,4 @@ TEST_CASE("endpoint: rondo watch serves the metrics of a running job") {
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -21,9 +21,10 @@
 #include "tools/descriptor.h"
 #include "tools/dump_links.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
+using namespace tools;
 using nlohmann::json;
 
 /// The ranks that a page of `rondo watch` or `rondo report` blames, and for what. A link may be
@@ -92,7 +93,7 @@ void checkSlowLink(const SlowLink& test) {
 // Proves: watch and report find the rank whose host has a slow network, and the call, and blame
 // none before; in a ring, too, whose links carry data in one direction only.
 TEST_CASE("watch, report: the rank with the slow link is named, with its call", "[command]") {
-  if (!hasHosts() || !test::kWholeGrid) return; // a sanitizer slows the ranks down
+  if (!hasHosts() || !kWholeGrid) return; // a sanitizer slows the ranks down
   const SlowLink one{"", "--change 0.2:4", "rank 2",
                      "the network of rank 2 is slow, for example from rank "};
   checkSlowLink(one);
@@ -101,7 +102,7 @@ TEST_CASE("watch, report: the rank with the slow link is named, with its call", 
 
 TEST_CASE("watch, report: the slow link between two hosts is named with both of its ranks",
           "[command]") {
-  if (!hasHosts() || !test::kWholeGrid) return;
+  if (!hasHosts() || !kWholeGrid) return;
   checkSlowLink({"", "--per-host 2 --change 0:4", "ranks 0 2", "the link from ranks "});
 }
 
@@ -216,4 +217,4 @@ TEST_CASE("dump: links that the kernel did not list are an error, and not links 
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -1,5 +1,4 @@
 // Dumps for PyTorch's flight-recorder analyser, and reports on dumps of its recorder.
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,7 +8,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
 using nlohmann::json;
@@ -107,4 +106,4 @@ TEST_CASE("torch: a report on dumps of PyTorch's recorder names the late and the
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

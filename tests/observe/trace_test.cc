@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,14 +19,11 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::observe {
+namespace rondo::test {
 namespace {
 
+using namespace observe;
 using nlohmann::json;
-using tools::Outcome;
-using tools::readFile;
-using tools::shell;
-using tools::TemporaryFolder;
 
 std::vector<std::string> filesOf(const std::string& folder) {
   std::vector<std::string> files;
@@ -98,11 +94,11 @@ std::string run(int ranks, const std::string& arguments, const std::string& wrap
 TEST_CASE("a trace has every call of every rank, with its arguments, in lanes without overlap") {
   for (const int size : {1, 3}) {
     const TemporaryFolder folder;
-    Options options = test::plainOptions();
+    Options options = plainOptions();
     options.trace_folder = folder.file("new");
     {
       auto ranks = Communicator::createAll(size, options);
-      const auto complaints = test::onRanks(ranks, [&](Communicator& comm) -> std::string {
+      const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
         if (!comm.tracing()) return "no trace";
         std::vector<float> data(5);
         for (int i = 0; i < 10; ++i)
@@ -119,7 +115,7 @@ TEST_CASE("a trace has every call of every rank, with its arguments, in lanes wi
         comm.trace({"own", "a \"span\"", now, now + std::chrono::microseconds(7), 3, 9});
         return {};
       });
-      REQUIRE(test::firstComplaint(complaints).empty());
+      REQUIRE(firstComplaint(complaints).empty());
     }
     const auto files = filesOf(folder.file("new"));
     REQUIRE(static_cast<int>(files.size()) == size);
@@ -157,7 +153,7 @@ TEST_CASE("a trace has every call of every rank, with its arguments, in lanes wi
 // Proves: the messages that compare the clocks are not held back by the Group.
 TEST_CASE("a communicator that is made inside a Group has a trace, of the Group's calls only") {
   const TemporaryFolder folder;
-  Options options = test::plainOptions();
+  Options options = plainOptions();
   options.trace_folder = folder.file("t");
   const Rendezvous meet = Rendezvous::inProcess(2);
   const auto run = [&](int rank) {
@@ -200,7 +196,7 @@ TEST_CASE("two communicators that a job makes apart have files of their own") {
 }
 
 TEST_CASE("without RONDO_TRACE there is no trace") {
-  auto ranks = Communicator::createAll(1, test::plainOptions());
+  auto ranks = Communicator::createAll(1, plainOptions());
   CHECK_FALSE(ranks[0].tracing());
   ranks[0].trace({"lane", "span", {}, {}});
 }
@@ -302,7 +298,7 @@ TEST_CASE("a full disk ends the trace, which the log says once, and the job goes
   INFO(outcome.out << outcome.err);
   CHECK(outcome.out.find("status 0\n") != std::string::npos);
   CHECK(outcome.status == 1); // calls are missing
-  CHECK(tools::countOf(outcome.err, "ends here, and the job goes on: No space left") == 1);
+  CHECK(countOf(outcome.err, "ends here, and the job goes on: No space left") == 1);
   const json all = json::parse(readFile(folder.file("whole.json")))["traceEvents"];
   const std::size_t calls = eventsOf(all, "call").size();
   CHECK(calls < 30000);
@@ -320,7 +316,7 @@ TEST_CASE("a folder that cannot be written: the job runs without a trace, and sa
                                 "/program_traced plain 10");
   INFO(outcome.err);
   CHECK(outcome.status == 0);
-  CHECK(tools::countOf(outcome.err, "RONDO_TRACE: no trace can be written to /nowhere/x") == 2);
+  CHECK(countOf(outcome.err, "RONDO_TRACE: no trace can be written to /nowhere/x") == 2);
 }
 
 TEST_CASE("rondo report --trace refuses what is no trace, and says what is missing") {
@@ -392,4 +388,4 @@ TEST_CASE("the steps of rondo train are lanes of the same trace") {
 }
 
 } // namespace
-} // namespace rondo::observe
+} // namespace rondo::test

@@ -19,9 +19,10 @@
 #include "tools/dump_processes.h"
 #include "tools/watch_print.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
+using namespace tools;
 using nlohmann::json;
 
 /// Shell code: starts a watch, then 4 ranks with a fault on rank 2 that begins after two seconds.
@@ -125,7 +126,7 @@ TEST_CASE("watch: each fault is blamed on its rank, with its call, and no other 
   for (const FaultCase& fault : faults) {
     ++number; // with sanitizers, each fault is tested over one transport only
     for (const char* transport : {"shm", "tcp"})
-      if (test::kWholeGrid || (number % 2 == 0) == (transport == std::string("tcp")))
+      if (kWholeGrid || (number % 2 == 0) == (transport == std::string("tcp")))
         checkFault(fault, transport);
   }
 }
@@ -398,4 +399,4 @@ TEST_CASE("watch: processes that cannot be watched are errors that say why", "[c
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

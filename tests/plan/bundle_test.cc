@@ -9,8 +9,10 @@
 #include "plan/registry.h"
 #include "support/test.h"
 
-namespace rondo::plan {
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 /// The sizes of a lane's bundles.
 std::string bundlesOf(const RankPlan& plan, std::uint32_t lane = 0) {
@@ -105,4 +107,4 @@ TEST_CASE("the order finds a cycle that exists only between bundles", "[bundle]"
   CHECK(graph.order(1, bundledNodes(graph)).size() == 4);
 }
 
-} // namespace rondo::plan
+} // namespace rondo::test

@@ -8,10 +8,10 @@
 #include "subjects.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 using Plans = std::vector<RankPlan>;
 
@@ -57,7 +57,7 @@ Step& step(Plans& plans, std::size_t rank, std::size_t index) {
 TEST_CASE("the plans that the other tests break are right") {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     CHECK(check(oneShot(ranks)).text() == "");
-    if (ranks > 1) CHECK(check(testing::threeLaneRing(ranks)).text() == "");
+    if (ranks > 1) CHECK(check(threeLaneRing(ranks)).text() == "");
   }
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("obligation 2: no cycle of waits, at each depth") {
 TEST_CASE("obligation 3: lanes that share memory are ordered") {
   // Without one of its dependencies the ring's lanes race for scratch or output.
   for (const int ranks : {2, 3, 5}) {
-    const Plans right = testing::threeLaneRing(ranks);
+    const Plans right = threeLaneRing(ranks);
     int found = 0;
     for (std::size_t l = 0; l < right[0].lanes.size(); ++l) {
       for (std::size_t s = 0; s < right[0].lanes[l].steps.size(); ++s) {
@@ -244,14 +244,14 @@ TEST_CASE("obligation 5: the order of reduction is recorded") {
       std::swap(step(plans, 0, 1).inputs[1], step(plans, 0, 1).inputs[2]);
       CHECK_FALSE(order(plans).agrees);
     }
-    CHECK_FALSE(order(testing::threeLaneRing(ranks)).rank_order);
+    CHECK_FALSE(order(threeLaneRing(ranks)).rank_order);
     const Spec spec{Collective::allreduce, ranks, 0, 0};
     CHECK(Facts(*findAlgorithm("oneshot"), spec).inRankOrder());
     // With two ranks the ring adds only once, in either order.
     if (ranks > 2) CHECK_FALSE(Facts(*findAlgorithm("ring"), spec).inRankOrder());
   }
   CHECK(check(oneShot(3)).reduction.example == "0 + 1 + 2");
-  CHECK(check(testing::threeLaneRing(4)).reduction.example == "((0 + 1) + 2) + 3");
+  CHECK(check(threeLaneRing(4)).reduction.example == "((0 + 1) + 2) + 3");
 }
 
 TEST_CASE("obligation 6: the closed form must equal the counts") {
@@ -297,3 +297,5 @@ TEST_CASE("violations stop at the limit") {
     CHECK(check(plans, {.max_violations = limit}).violations.size() <= limit);
   }
 }
+
+} // namespace rondo::test

@@ -6,10 +6,10 @@
 #include "subjects.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 using Plans = std::vector<RankPlan>;
 
@@ -65,14 +65,14 @@ TEST_CASE("rounds follow the rule of count.h") {
     CHECK(count(binomialBroadcast(p)).rounds == levels);
     CHECK(count(gatherAtRoot(p, true)).rounds == 1);      // a step may receive from many ranks
     CHECK(count(gatherAtRoot(p, false)).rounds == p - 1); // the steps of a lane take turns
-    CHECK(count(testing::threeLaneRing(p)).rounds == 2 * (p - 1)); // `after` passes rounds on
+    CHECK(count(threeLaneRing(p)).rounds == 2 * (p - 1)); // `after` passes rounds on
   }
 }
 
 TEST_CASE("bytes, messages and wires are sums over the steps") {
   for (int p = 2; p <= 17; ++p) {
     CAPTURE(p);
-    const Counts ring = count(testing::threeLaneRing(p));
+    const Counts ring = count(threeLaneRing(p));
     CHECK(ring.total_sent == Approx(2.0 * (p - 1)));
     CHECK(ring.max_sent == Approx(2.0 * (p - 1) / p));
     CHECK(ring.transfers.size() == static_cast<std::size_t>(2 * p * (p - 1)));
@@ -90,3 +90,5 @@ TEST_CASE("bytes, messages and wires are sums over the steps") {
     CHECK(star.wireLoad() == std::vector<double>{1});
   }
 }
+
+} // namespace rondo::test

@@ -6,8 +6,10 @@
 #include "plan/registry.h"
 #include "support/test.h"
 
-namespace rondo::plan {
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 int built = 0;
 
@@ -72,4 +74,4 @@ TEST_CASE("a cache of plans stays small whatever the roots", "[facts]") {
   CHECK(built == 1000);
 }
 
-} // namespace rondo::plan
+} // namespace rondo::test

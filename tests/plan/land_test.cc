@@ -8,8 +8,10 @@
 #include "plan/registry.h"
 #include "support/test.h"
 
-namespace rondo::plan {
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 /// For each rank a letter per step: L if all that it sends lands, t if its message announces a
 /// place, d if its message has already been written, - otherwise.
@@ -112,4 +114,4 @@ TEST_CASE("each message that lands is announced exactly once, in plans of the re
       }
 }
 
-} // namespace rondo::plan
+} // namespace rondo::test

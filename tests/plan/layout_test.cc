@@ -8,8 +8,9 @@
 #include "support/caught.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
+namespace rondo::test {
+
+using namespace plan;
 
 TEST_CASE("every text form gives its layout, and the layout gives the text") {
   using Groups = std::vector<std::vector<int>>;
@@ -47,8 +48,8 @@ TEST_CASE("nodes() and within() give the ranks of nodes and their inner levels")
 TEST_CASE("an invalid layout is refused with the reason") {
   const auto refused = [](const char* written, int ranks, const char* why) {
     CAPTURE(written);
-    CHECK(test::says(test::caught([&] { parseLayout(written, ranks); }),
-                     ErrorCode::invalid_argument, {why, "valid: 4x2"}));
+    CHECK(says(caught([&] { parseLayout(written, ranks); }), ErrorCode::invalid_argument,
+               {why, "valid: 4x2"}));
   };
   refused("2y2", 0, "'2y2' where a number");
   refused("2x", 0, "'' where a number");
@@ -61,3 +62,5 @@ TEST_CASE("an invalid layout is refused with the reason") {
   refused("0.0.1/0.1", 0, "different numbers of ranks");
   refused("0.1/0.0", 0, "belongs to two groups of the level above");
 }
+
+} // namespace rondo::test

@@ -7,8 +7,10 @@
 #include "plan/registry.h"
 #include "support/test.h"
 
-namespace rondo::plan {
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 std::vector<RankPlan> plansOf(std::string_view name, const Spec& spec) {
   std::vector<RankPlan> plans;
@@ -110,4 +112,4 @@ TEST_CASE("no plan of the registry lends scratch or several pieces", "[lend]") {
       }
 }
 
-} // namespace rondo::plan
+} // namespace rondo::test

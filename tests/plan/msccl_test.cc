@@ -13,10 +13,10 @@
 #include "support/paths.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 std::string complaint(const std::string& text) {
   try {
@@ -173,3 +173,5 @@ TEST_CASE("MSCCL: what the format does not have is refused") {
       mscclText(buildAll(tree, {.collective = Collective::broadcast, .ranks = 4, .root = 1}), "x"),
       Error);
 }
+
+} // namespace rondo::test

@@ -13,11 +13,10 @@
 #include "support/grid.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-using namespace rondo::plan::testing;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 using Plans = std::vector<RankPlan>;
 
@@ -429,8 +428,7 @@ TEST_CASE("the checker finds every mutant that the oracle finds wrong") {
   Random random(20);
   std::map<std::string, Tally> tallies;
   Tally all;
-  for (const int ranks :
-       test::kWholeGrid ? std::vector<int>{2, 3, 4, 5, 7, 8} : std::vector<int>{2, 3}) {
+  for (const int ranks : kWholeGrid ? std::vector<int>{2, 3, 4, 5, 7, 8} : std::vector<int>{2, 3}) {
     for (const Subject& subject : subjects(ranks)) {
       for (const Mutation& mutation : kMutations) {
         for (int sample = 0; sample < kSamples; ++sample) {
@@ -456,10 +454,12 @@ TEST_CASE("the checker finds every mutant that the oracle finds wrong") {
     std::cout << "  " << name << std::string(44 - name.size(), ' ') << tally.mutants << "  "
               << tally.wrong << "  " << tally.caught << "  " << tally.strict << "\n";
   }
-  CHECK(all.wrong > (test::kWholeGrid ? 1000 : 100));
+  CHECK(all.wrong > (kWholeGrid ? 1000 : 100));
   CHECK(all.caught * 100 >= all.wrong * 99);
   for (const Mutation& mutation : kMutations) {
     INFO(mutation.name);
     CHECK(tallies[mutation.name].wrong > 0); // a mutation that is never wrong proves nothing
   }
 }
+
+} // namespace rondo::test

@@ -9,10 +9,10 @@
 #include "plan/registry.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 double betweenNodes(const Algorithm& algorithm, const Spec& spec) {
   return count(buildAll(algorithm, spec)).between_nodes;
@@ -74,3 +74,5 @@ TEST_CASE("a ring leaves each node once, for any rank numbers; a chain leaves on
                          {Collective::broadcast, ranks, root, 0, layout}) == Approx(nodes - 1));
   }
 }
+
+} // namespace rondo::test

@@ -7,9 +7,10 @@
 #include <numeric>
 #include <vector>
 
-namespace rondo::plan::testing {
+namespace rondo::test {
 namespace {
 
+using namespace plan;
 using Numbers = std::vector<std::uint64_t>;
 
 /// Thrown for plans that no engine can run, or that give a wrong result.
@@ -331,4 +332,4 @@ std::string runMany(std::span<const RankPlan> plans, int runs, Random& random) {
   return {};
 }
 
-} // namespace rondo::plan::testing
+} // namespace rondo::test

@@ -8,8 +8,9 @@
 
 #include "plan/plan.h"
 
-namespace rondo::plan::testing {
+namespace rondo::test {
 
+using namespace plan;
 using Random = std::mt19937_64;
 
 /// 0 <= result < bound.
@@ -36,4 +37,4 @@ std::string run(std::span<const RankPlan> plans, const Schedule& schedule, Rando
 /// tiles, all end well. Otherwise the result of the first that failed.
 std::string runMany(std::span<const RankPlan> plans, int runs, Random& random);
 
-} // namespace rondo::plan::testing
+} // namespace rondo::test

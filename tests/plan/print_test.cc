@@ -6,10 +6,10 @@
 #include "subjects.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
@@ -41,7 +41,7 @@ TEST_CASE("steps are printed as verbs, pieces and peers in columns") {
 }
 
 TEST_CASE("lanes and their dependencies are named") {
-  const auto text = describeSteps(testing::threeLaneRing(2)[1]);
+  const auto text = describeSteps(threeLaneRing(2)[1]);
   CHECK(contains(text, "rank 1   lane 0  recv"));
   CHECK(contains(text, "lane 1  reduce"));
   CHECK(contains(text, "after lane 0 step 0"));
@@ -91,7 +91,7 @@ TEST_CASE("tiles are printed for blocks of any size") {
 }
 
 TEST_CASE("rounds name each message once") {
-  const auto counts = count(testing::threeLaneRing(3));
+  const auto counts = count(threeLaneRing(3));
   CHECK(describeRounds(counts) ==
         "round 1  0 -> 1 [0], 1 -> 2 [1], 2 -> 0 [2]\n"
         "round 2  0 -> 1 [2], 1 -> 2 [0], 2 -> 0 [1]\n"
@@ -100,3 +100,5 @@ TEST_CASE("rounds name each message once") {
   const std::vector<int> chosen{0};
   CHECK(contains(describeRounds(counts, chosen), "round 1  0 -> 1 [0], 2 -> 0 [2]\n"));
 }
+
+} // namespace rondo::test

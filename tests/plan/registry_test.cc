@@ -6,10 +6,10 @@
 #include "support/caught.h"
 #include "support/test.h"
 
-using namespace rondo;
-using namespace rondo::plan;
-
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 std::vector<std::string> parsed(std::string_view text, Collective collective) {
   std::vector<std::string> words;
@@ -161,9 +161,10 @@ TEST_CASE(
        {"ring(linear,ring)", "hierarchical(linear)", "hierarchical(linear,ring", "hierarchical()",
         "hierarchical(linear,rong)", "hierarchical(linear,ring,tree)", "hierarchical(,)"}) {
     CAPTURE(wrong);
-    CHECK(test::caught([&] { parseChoice(wrong); }).code == ErrorCode::invalid_argument);
+    CHECK(caught([&] { parseChoice(wrong); }).code == ErrorCode::invalid_argument);
   }
-  CHECK(test::says(
-      test::caught([] { parseAlgorithms("^hierarchical(linear,ring)", Collective::allreduce); }),
-      ErrorCode::invalid_argument, {"write 'hierarchical' instead"}));
+  CHECK(says(caught([] { parseAlgorithms("^hierarchical(linear,ring)", Collective::allreduce); }),
+             ErrorCode::invalid_argument, {"write 'hierarchical' instead"}));
 }
+
+} // namespace rondo::test

@@ -5,7 +5,9 @@
 #include "plan/check.h"
 #include "plan/registry.h"
 
-namespace rondo::plan::testing {
+namespace rondo::test {
+
+using namespace plan;
 
 std::vector<RankPlan> threeLaneRing(int ranks) {
   const int p = ranks;
@@ -62,4 +64,4 @@ std::vector<Subject> subjects(int ranks) {
   return result;
 }
 
-} // namespace rondo::plan::testing
+} // namespace rondo::test

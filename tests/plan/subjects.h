@@ -6,7 +6,9 @@
 
 #include "plan/plan.h"
 
-namespace rondo::plan::testing {
+namespace rondo::test {
+
+using namespace plan;
 
 struct Subject {
   std::string name;
@@ -22,4 +24,4 @@ std::vector<Subject> subjects(int ranks);
 /// order that messages through all ranks give.
 std::vector<RankPlan> threeLaneRing(int ranks);
 
-} // namespace rondo::plan::testing
+} // namespace rondo::test

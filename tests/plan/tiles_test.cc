@@ -9,8 +9,10 @@
 #include "plan/registry.h"
 #include "support/test.h"
 
-namespace rondo::plan {
+namespace rondo::test {
 namespace {
+
+using namespace plan;
 
 constexpr std::size_t kElement = sizeof(std::int32_t);
 
@@ -126,4 +128,4 @@ TEST_CASE("small blocks are reduced to a root in small messages, but not over so
   CHECK(elements(1 << 18, true) == (128 << 10) / kElement);
 }
 
-} // namespace rondo::plan
+} // namespace rondo::test

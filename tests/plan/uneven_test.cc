@@ -6,7 +6,9 @@
 #include "plan/registry.h"
 #include "support/test.h"
 
-namespace rondo::plan {
+namespace rondo::test {
+
+using namespace plan;
 
 TEST_CASE("plans that move whole single blocks serve uneven ones, those that cut or bundle do not",
           "[uneven]") {
@@ -45,4 +47,4 @@ TEST_CASE("a message that its receiver takes for another block is found", "[unev
   CHECK_FALSE(Facts(twisted, spec).servesUneven());
 }
 
-} // namespace rondo::plan
+} // namespace rondo::test

@@ -6,7 +6,7 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
+namespace rondo::test {
 
 TEST_CASE("every call gets an algorithm that supports it, in rank order in deterministic mode") {
   for (Collective collective : kCollectives) {
@@ -92,3 +92,5 @@ TEST_CASE("blocks of different sizes get a plan that serves them, or a reason wh
           std::string::npos);
   }
 }
+
+} // namespace rondo::test

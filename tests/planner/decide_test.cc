@@ -9,10 +9,10 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
-using model::LinkClass;
-
+namespace rondo::test {
 namespace {
+
+using model::LinkClass;
 
 planner::Policy on(LinkClass inside, int processors, const char* layout = "", int ranks = 0) {
   planner::Policy policy;
@@ -208,3 +208,5 @@ TEST_CASE("decisions of the default profile, written out") {
     CHECK(planner::decide(row.ranks, row.policy, defaults()).text() == row.table);
   }
 }
+
+} // namespace rondo::test

@@ -1,7 +1,6 @@
 // Tests the planner's rules, written out: a threshold that changes must be changed here too.
 #include "planner/rules.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,11 +8,10 @@
 #include "support/grid.h"
 #include "support/test.h"
 
-using namespace rondo;
-
+namespace rondo::test {
 namespace {
 
-constexpr int kMostRanks = test::kWholeGrid ? 70 : 10; // no rule distinguishes larger numbers
+constexpr int kMostRanks = kWholeGrid ? 70 : 10; // no rule distinguishes larger numbers
 
 /// "oneshot to 32768, direct": the algorithms by size of block. Every boundary is found to the
 /// byte.
@@ -222,3 +220,5 @@ TEST_CASE("over several nodes of several ranks large blocks are composed, and on
   for (const char* layout : {"1x8", "8x1", ""})
     CHECK(on(allreduce, layout, kOwnCarriers) == "oneshot to 8192, direct");
 }
+
+} // namespace rondo::test

@@ -1,8 +1,6 @@
 // Tests the files of the cache: which profile is used, and that damaged files never do harm.
 #include "planner/stored.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 
@@ -13,14 +11,12 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-using namespace rondo;
-using rondo::test::OwnCache;
-
+namespace rondo::test {
 namespace {
 
 void write(const std::string& path, const std::string& text) {
   REQUIRE(planner::replaceFile(path, text));
-  REQUIRE(tools::readFile(path) == text);
+  REQUIRE(readFile(path) == text);
 }
 
 model::Profile named(const std::string& name) {
@@ -88,7 +84,7 @@ TEST_CASE("a kept table is read again, and a damaged one is not used") {
   CHECK_FALSE(planner::loadTable("other key"));
 
   const std::string path = cache.tables().at(0).string();
-  const std::string whole = tools::readFile(path);
+  const std::string whole = readFile(path);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ 1);
@@ -129,3 +125,5 @@ TEST_CASE("a table's key names everything that decisions depend on") {
   CHECK(differs([](planner::Policy& p) { p.site.processors = 2; }));
   CHECK(differs([](planner::Policy& p) { p.site.message_bytes = 64; }));
 }
+
+} // namespace rondo::test

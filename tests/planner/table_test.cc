@@ -4,10 +4,10 @@
 #include "rondo/error.h"
 #include "support/test.h"
 
-using namespace rondo;
-using planner::Table;
-
+namespace rondo::test {
 namespace {
+
+using planner::Table;
 
 const char* const kText =
     "allreduce: oneshot to 8192, parameter_server/2 to 1048576, ring\n"
@@ -59,3 +59,5 @@ TEST_CASE("a wrong text is refused with its line and reason") {
   CHECK(refusal("allreduce: wring\n").find("wring") != std::string::npos);
   CHECK(refusal("allreducing: ring\n").find("allreducing") != std::string::npos);
 }
+
+} // namespace rondo::test

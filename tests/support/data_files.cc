@@ -1,27 +1,13 @@
 // Makes data sets for the trainer's tests.
 #include "support/data_files.h"
 
-#include <unistd.h>
 #include <zlib.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <stdexcept>
 
 namespace rondo::test {
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "rondo-train-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp: " + pattern);
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 Bytes idxHeader(std::uint32_t magic, const std::vector<std::uint32_t>& sizes) {
   Bytes bytes;

@@ -27,9 +27,7 @@ class OwnCache {
   OwnCache& operator=(const OwnCache&) = delete;
 
   std::string file(const std::string& name) const { return folder_.file(name); }
-  int logged(const std::string& word) const {
-    return tools::countOf(tools::readFile(file("log")), word);
-  }
+  int logged(const std::string& word) const { return countOf(readFile(file("log")), word); }
   /// The files of decisions.
   std::vector<std::filesystem::path> tables() const {
     std::vector<std::filesystem::path> found;
@@ -39,7 +37,7 @@ class OwnCache {
   }
 
  private:
-  tools::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   std::string before_;
 };
 

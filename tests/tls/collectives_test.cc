@@ -5,13 +5,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -25,6 +23,7 @@
 #include "support/test.h"
 #include "transports/registry.h"
 
+namespace rondo::test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -84,9 +83,6 @@ extern "C" __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const 
     record(fd, message->msg_iov[i].iov_base, message->msg_iov[i].iov_len);
   return real(fd, message, flags);
 }
-
-using namespace rondo;
-using namespace rondo::test;
 
 namespace {
 
@@ -393,3 +389,5 @@ TEST_CASE("tls: ucx, which does not encrypt, is not used") {
     }
   }
 }
+
+} // namespace rondo::test

@@ -16,12 +16,10 @@
 #include "support/forked_child.h"
 #include "tls/ends.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::net::test;
-using rondo::test::Child;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
 
 SocketAddress loopback() { return SocketAddress::parse("127.0.0.1:0", ""); }
 
@@ -550,3 +548,5 @@ TEST_CASE("tls: a link finds frames that were read with the end of the handshake
   CHECK(eventually([&] { return heard == 3; }));
   loop->call([&] { links.clear(); });
 }
+
+} // namespace rondo::test

@@ -17,8 +17,9 @@
 #include "net/tls.h"
 #include "support/test.h"
 
-namespace rondo::net::test {
+namespace rondo::test {
 
+using namespace net;
 using Bytes = std::vector<std::byte>;
 
 inline Bytes randomBytes(std::size_t size) {
@@ -71,4 +72,4 @@ inline Key keyOf(int seed) {
   return key;
 }
 
-} // namespace rondo::net::test
+} // namespace rondo::test

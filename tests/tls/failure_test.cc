@@ -22,11 +22,10 @@
 #include "support/test.h"
 #include "tls/ends.h"
 
-using namespace rondo;
-using namespace rondo::net;
-using namespace rondo::net::test;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
 
 /// Of calls that succeed before one fails; -1: all succeed.
 std::atomic<int> updates{-1}, derivations{-1};
@@ -223,3 +222,5 @@ TEST_CASE("tls: a control connection ends when libcrypto fails, also if it waits
     updates = -1;
   }
 }
+
+} // namespace rondo::test

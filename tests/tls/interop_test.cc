@@ -21,12 +21,13 @@
 #include "net/tls/records.h"
 #include "support/test.h"
 
-using namespace rondo::net;
-using namespace std::chrono_literals;
-using rondo::base::Deadline;
-using rondo::base::UniqueFd;
-
+namespace rondo::test {
 namespace {
+
+using namespace net;
+using namespace std::chrono_literals;
+using base::Deadline;
+using base::UniqueFd;
 
 using Bytes = std::vector<unsigned char>;
 
@@ -273,3 +274,5 @@ TEST_CASE("tls: an empty record is refused, and so is a new key without data bef
     if (one.refused) CHECK(pair.reason().find("unexpected message") != std::string::npos);
   }
 }
+
+} // namespace rondo::test

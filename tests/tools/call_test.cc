@@ -7,8 +7,10 @@
 #include "tools/bench/call.h"
 #include "tools/bench/shape.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 TEST_CASE("One wrong element anywhere in an output is counted as one", "[call]") {
   for (const Collective collective : kCollectives) {
@@ -52,4 +54,4 @@ TEST_CASE("One wrong element anywhere in an output is counted as one", "[call]")
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -1,6 +1,6 @@
-// Decodes Chakra execution traces by the rules of the wire format, and compares them with the jobs.
+// Decodes Chakra execution traces by the rules of the wire format, and compares them with the
+// tasks.
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,8 +8,10 @@
 #include "support/test.h"
 #include "tools/simulate_train_chakra.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 std::uint64_t takeVarint(std::string_view& text) {
   std::uint64_t value = 0;
@@ -71,27 +73,27 @@ std::map<std::string, std::uint64_t> attributesOf(const std::multimap<int, Field
 TEST_CASE("Chakra: passes, collectives, messages and what they wait for", "[train]") {
   SimulatedSteps steps;
   steps.ranks = {0, 1};
-  const auto zero = steps.graph.addLane({.owner = "rank 0", .rank = 0});
-  const auto one = steps.graph.addLane({.owner = "rank 1", .rank = 1});
-  const auto net = steps.graph.addLane({.owner = "network"});
-  const auto link = steps.graph.addLane({.owner = "network", .rank = 0});
-  const auto pass = steps.graph.add({.name = "forward", .seconds = 300e-6, .lanes = {zero}});
+  const auto zero = steps.graph.addResource({.owner = "rank 0", .rank = 0});
+  const auto one = steps.graph.addResource({.owner = "rank 1", .rank = 1});
+  const auto net = steps.graph.addResource({.owner = "network"});
+  const auto link = steps.graph.addResource({.owner = "network", .rank = 0});
+  const auto pass = steps.graph.add({.name = "forward", .seconds = 300e-6, .resources = {zero}});
   const auto message = steps.graph.add({.name = "activation",
-                                        .lanes = {link},
+                                        .resources = {link},
                                         .after = {pass},
                                         .communication = true,
                                         .bytes = 70000,
                                         .to = 1});
-  const auto next = steps.graph.add({.name = "forward", .lanes = {one}, .after = {message}});
+  const auto next = steps.graph.add({.name = "forward", .resources = {one}, .after = {message}});
   steps.graph.add({.name = "sum",
-                   .lanes = {net},
+                   .resources = {net},
                    .after = {pass, next},
                    .communication = true,
                    .collective = Collective::reducescatter,
                    .bytes = 1 << 20});
   const std::string traces[] = {chakraTrace(steps, 0), chakraTrace(steps, 1),
                                 chakraTrace(steps, 5)};
-  CHECK(traces[2] == traces[0]); // rank 0 stands for ranks without jobs of their own
+  CHECK(traces[2] == traces[0]); // rank 0 stands for ranks without tasks of their own
   const auto first = nodesOf(traces[0]), second = nodesOf(traces[1]);
   REQUIRE(first.size() == 3);
   REQUIRE(second.size() == 3);
@@ -115,4 +117,4 @@ TEST_CASE("Chakra: passes, collectives, messages and what they wait for", "[trai
                                       {"is_cpu_op", 0}, {"comm_type", 7}, {"comm_size", 1 << 20}});
 }
 
-} // namespace rondo::tools
+} // namespace rondo::test

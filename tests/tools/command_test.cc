@@ -17,7 +17,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
 TEST_CASE("Refused arguments: status 2, and an error that names what is valid", "[command]") {
@@ -195,7 +195,7 @@ TEST_CASE("bench: every collective on every transport is right, with all algorit
   for (std::size_t i = 0; i < std::size(kCollectives); ++i) {
     const Collective collective = kCollectives[i];
     for (const std::string& transport :
-         test::kWholeGrid ? transports : std::vector{transports[i % transports.size()]}) {
+         kWholeGrid ? transports : std::vector{transports[i % transports.size()]}) {
       const Outcome outcome =
           shell("$RONDO bench " + std::string(name(collective)) +
                 " -p 3 -n 1 -b 0 -e 64K -f 16 --algorithm all --transport " + transport);
@@ -373,7 +373,7 @@ TEST_CASE("bench: processes that read each other's buffers get the same results"
     if (collective == Collective::barrier) continue;
     const Outcome outcome = shell("$RONDO bench " + std::string(name(collective)) +
                                   " -p 3 -n 2 -b 768K -e 3M -f 4 --mapped --transport shm" +
-                                  (test::kWholeGrid ? " --algorithm all" : ""));
+                                  (kWholeGrid ? " --algorithm all" : ""));
     INFO(name(collective) << ": " << outcome.err);
     CHECK(expectGood(outcome) >= 2);
     CHECK(outcome.out.find("mapped buffers") != std::string::npos);
@@ -385,7 +385,7 @@ TEST_CASE("bench: all types with all operators that they support", "[command]") 
   for (const DataType type : kDataTypes) {
     for (const ReduceOp op : kReduceOps) valid += op.supports(type) ? 1 : 0;
   }
-  for (const int ranks : test::kWholeGrid ? std::vector<int>{1, 2, 5} : std::vector<int>{1, 2}) {
+  for (const int ranks : kWholeGrid ? std::vector<int>{1, 2, 5} : std::vector<int>{1, 2}) {
     const Outcome outcome = shell(
         "$RONDO bench allreduce --threads -n 1 -b 4K -e 4K -d all -o all "
         "-p " +
@@ -457,4 +457,4 @@ TEST_CASE("bench: a killed rank ends all, and every survivor names it", "[comman
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

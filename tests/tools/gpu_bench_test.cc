@@ -13,11 +13,10 @@
 #include "tools/bench/bench.h"
 #include "tools/command.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
-using test::HostDevices;
-using test::HostStream;
+using namespace tools;
 
 /// A fake Gpu whose stream is a thread. `spoil`: inverts one bit of each copy back to the host.
 class HostGpu final : public Gpu {
@@ -167,4 +166,4 @@ TEST_CASE("bench on GPUs: without one, a line that says what is missing, status 
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

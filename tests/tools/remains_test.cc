@@ -6,8 +6,10 @@
 #include "tests/tools/shell.h"
 #include "tools/spawn.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 /// Shell code: waits for the files.
 std::string waitFor(const std::string& files) {
@@ -115,4 +117,4 @@ TEST_CASE("run: a signal that is ignored, as by nohup, does not end the job", "[
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

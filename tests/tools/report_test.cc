@@ -11,8 +11,10 @@
 #include "tools/train.h"
 #include "tools/train_display.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 Timing timingOf(double time, std::optional<double> bus, std::optional<std::size_t> wrong) {
   Timing timing;
@@ -220,4 +222,4 @@ TEST_CASE("The training report as JSON contains the hash as text", "[train]") {
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -9,8 +9,10 @@
 #include "tests/tools/shell.h"
 #include "tools/spawn.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 /// Status of the launcher when it runs these shell lines. Once they have created a file "ready",
 /// the launcher gets SIGTERM `times` times, with pauses (fewer if it ends before).
@@ -165,4 +167,4 @@ TEST_CASE("run: the ranks die with the launcher, even when it is killed", "[run]
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -8,8 +8,10 @@
 #include "tools/elements.h"
 #include "tools/parse.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 TEST_CASE("Byte counts: every suffix and spelling, and what is refused", "[parse]") {
   const std::vector<std::pair<std::string, std::size_t>> units = {
@@ -175,4 +177,4 @@ TEST_CASE("Every finite value of the narrow floats is encoded as itself; ties go
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

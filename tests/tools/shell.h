@@ -2,41 +2,18 @@
 #pragma once
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "support/paths.h"
+#include "support/temporary_folder.h"
 
-namespace rondo::tools {
-
-/// A temporary folder that is removed with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "rondo-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a folder");
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
+namespace rondo::test {
 
 inline std::string readFile(const std::string& path) {
   std::ifstream file(path);
@@ -107,4 +84,4 @@ inline Outcome shell(const std::string& line, int deadline_seconds = 120) {
   return outcome;
 }
 
-} // namespace rondo::tools
+} // namespace rondo::test

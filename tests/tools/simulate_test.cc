@@ -1,7 +1,5 @@
 // Runs `rondo simulate`, `rondo plan --explain`, `rondo tune` and the exports of plans.
-#include <cmath>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -17,8 +15,10 @@
 #include "tools/tune_fit.h"
 #include "tools/tune_plot.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 TEST_CASE("simulate: every algorithm has a time whose terms add up, fastest first", "[simulate]") {
   const Outcome outcome = shell("$RONDO simulate allreduce -p 8 --bytes 8,16M --json");
@@ -410,4 +410,4 @@ TEST_CASE("exports: the graph has a box for each step and an edge for each messa
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

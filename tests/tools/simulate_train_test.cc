@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "model/jobs.h"
+#include "model/tasks.h"
 #include "rondo/error.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
@@ -15,8 +15,10 @@
 #include "train/parallel/pipeline/timetable.h"
 #include "train/parallel/sharding/traffic.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 /// Layers that all cost the same and have one weight each.
 StepModel evenModel(std::size_t layers, std::size_t elements, double forward, double backward) {
@@ -54,7 +56,7 @@ double stepOf(const SimulatedSteps& steps) {
   const auto times = steps.graph.times();
   const auto end = [&](std::size_t step) {
     double latest = 0;
-    for (const std::uint32_t job : steps.ends.at(step)) latest = std::max(latest, times[job].end);
+    for (const std::uint32_t task : steps.ends.at(step)) latest = std::max(latest, times[task].end);
     return latest;
   };
   return (end(steps.ends.size() - 1) - end(steps.ends.size() - 2)) / steps.steps_in_each;
@@ -70,33 +72,34 @@ double perCall(double seconds, Collective, double) { return seconds; }
 
 } // namespace
 
-TEST_CASE("jobs begin when their lanes are free and the jobs before them have ended", "[train]") {
-  model::JobGraph graph;
-  const auto a = graph.addLane({.owner = "a"}), b = graph.addLane({.owner = "b"});
-  const auto first = graph.add({.name = "1", .seconds = 2, .lanes = {a}});
-  const auto second = graph.add({.name = "2", .seconds = 3, .lanes = {b}, .after = {first}});
-  graph.add({.name = "3", .seconds = 1, .lanes = {a}});
-  graph.add({.name = "4", .seconds = 1, .lanes = {a, b}, .after = {second}});
+TEST_CASE("tasks begin when their resources are free and the tasks before them have ended",
+          "[train]") {
+  model::TaskGraph graph;
+  const auto a = graph.addResource({.owner = "a"}), b = graph.addResource({.owner = "b"});
+  const auto first = graph.add({.name = "1", .seconds = 2, .resources = {a}});
+  const auto second = graph.add({.name = "2", .seconds = 3, .resources = {b}, .after = {first}});
+  graph.add({.name = "3", .seconds = 1, .resources = {a}});
+  graph.add({.name = "4", .seconds = 1, .resources = {a, b}, .after = {second}});
   const auto times = graph.times();
   CHECK(times[1].begin == 2);
   CHECK(times[2].begin == 2);
   CHECK(times[3].begin == 5);
   CHECK(times[3].end == 6);
   for (const double wrong : {-1.0, std::nan(""), 1 / 0.0})
-    CHECK_THROWS_AS(graph.add({.name = "x", .seconds = wrong, .lanes = {a}}), Error);
-  CHECK_THROWS_AS(graph.add({.name = "x", .seconds = 1, .lanes = {}}), Error);
-  CHECK_THROWS_AS(graph.add({.name = "x", .seconds = 1, .lanes = {7}}), Error);
-  CHECK_THROWS_AS(graph.add({.name = "x", .seconds = 1, .lanes = {a}, .after = {4}}), Error);
+    CHECK_THROWS_AS(graph.add({.name = "x", .seconds = wrong, .resources = {a}}), Error);
+  CHECK_THROWS_AS(graph.add({.name = "x", .seconds = 1, .resources = {}}), Error);
+  CHECK_THROWS_AS(graph.add({.name = "x", .seconds = 1, .resources = {7}}), Error);
+  CHECK_THROWS_AS(graph.add({.name = "x", .seconds = 1, .resources = {a}, .after = {4}}), Error);
 }
 
-TEST_CASE("jobs on one processor share its time equally", "[train]") {
-  model::JobGraph graph;
-  const auto a = graph.addLane({.owner = "a"}), b = graph.addLane({.owner = "b"});
-  const auto c = graph.addLane({.owner = "c"});
-  graph.add({.name = "1", .seconds = 2, .lanes = {a}, .processor = 0});
-  const auto first = graph.add({.name = "2", .seconds = 1, .lanes = {b}, .processor = 0});
-  graph.add({.name = "3", .seconds = 2, .lanes = {c}, .processor = 1});
-  graph.add({.name = "4", .seconds = 5, .lanes = {b}, .after = {first}}); // sleeps
+TEST_CASE("tasks on one processor share its time equally", "[train]") {
+  model::TaskGraph graph;
+  const auto a = graph.addResource({.owner = "a"}), b = graph.addResource({.owner = "b"});
+  const auto c = graph.addResource({.owner = "c"});
+  graph.add({.name = "1", .seconds = 2, .resources = {a}, .processor = 0});
+  const auto first = graph.add({.name = "2", .seconds = 1, .resources = {b}, .processor = 0});
+  graph.add({.name = "3", .seconds = 2, .resources = {c}, .processor = 1});
+  graph.add({.name = "4", .seconds = 5, .resources = {b}, .after = {first}}); // sleeps
   const auto times = graph.times();
   CHECK(times[1].end == Approx(2)); // both had half of the processor
   CHECK(times[0].end == Approx(3)); // alone from 2 on
@@ -191,8 +194,8 @@ TEST_CASE("ddp: no buckets make a step shorter than its computation or its colle
       double sent = 0;
       const auto call = [&](Collective, double bytes) { return 0.1 + bytes / 16384; };
       const SimulatedSteps steps = simulatedSteps(question(model, options, 4, call));
-      for (const model::Job& job : steps.graph.jobs())
-        if (job.communication) sent += job.seconds / 3; // of three steps
+      for (const model::Task& task : steps.graph.tasks())
+        if (task.communication) sent += task.seconds / 3; // of three steps
       const double step = stepOf(steps);
       options.gradients.overlap = false;
       const double apart = stepOf(model, options, 4, call);
@@ -260,13 +263,13 @@ TEST_CASE("pipeline: with free messages a step is the trainer's prediction", "[t
       asked.steps = 1;
       const SimulatedSteps steps = simulatedSteps(asked);
       double end = 0;
-      for (const model::JobTime& time : steps.graph.times()) end = std::max(end, time.end);
+      for (const model::TaskTime& time : steps.graph.times()) end = std::max(end, time.end);
       CHECK(end == Approx(expected.makespan));
       // Each message that is not hidden makes the step longer; none makes it shorter.
       asked.message = [](double) { return 0.5; };
       const SimulatedSteps slower = simulatedSteps(asked);
       double later = 0;
-      for (const model::JobTime& time : slower.graph.times()) later = std::max(later, time.end);
+      for (const model::TaskTime& time : slower.graph.times()) later = std::max(later, time.end);
       CHECK(later >= end + (stages > 1 ? 2 * (stages - 1) * 0.5 : 0) - 1e-9);
     }
 }
@@ -406,7 +409,7 @@ TEST_CASE("simulate train: wrong options are refused", "[train]") {
       << "{\n\"options\": {\"model\": \"mlp\", \"accumulate\": 1, \"batch\": 32},\n"
          "\"step_parts_ms\": {},\n\"ranks\": 2}\n";
   const std::pair<std::string, std::string> refused[] = {
-      {"--strategy tensor --tflops 1", "is not simulated; there is: ddp"},
+      {"--strategy tensor --tflops 1", "is not simulated; valid: ddp"},
       {"--strategy ddp --period 3 --tflops 1", "takes no period"},
       {"--model bert", "use --tflops"},
       {"--model gpt --tflops 1", "gpt not in"},
@@ -428,4 +431,4 @@ TEST_CASE("simulate train: wrong options are refused", "[train]") {
   }
 }
 
-} // namespace rondo::tools
+} // namespace rondo::test

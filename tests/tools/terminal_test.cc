@@ -11,7 +11,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
 /// A shell line on a terminal of its own; in the line $RONDO is the command under test.
@@ -218,4 +218,4 @@ TEST_CASE("terminal: a job in the background reads nothing before fg", "[run]") 
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -7,7 +7,7 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
 
 const std::string kData = std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/";
@@ -114,4 +114,4 @@ TEST_CASE("topo: a damaged file is an error with file, line and reason", "[topo]
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

@@ -2,7 +2,6 @@
 // rank count, reductions in many orders, rounded to the type after every step, give the expected
 // bits. The arithmetic here is independent of the one in tools/.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -13,8 +12,10 @@
 #include "tools/bench/values.h"
 #include "tools/elements.h"
 
-namespace rondo::tools {
+namespace rondo::test {
 namespace {
+
+using namespace tools;
 
 struct Widths {
   int exponent, mantissa;
@@ -322,4 +323,4 @@ TEST_CASE("Without a reduction a change of any byte is found", "[values]") {
 }
 
 } // namespace
-} // namespace rondo::tools
+} // namespace rondo::test

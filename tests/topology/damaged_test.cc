@@ -12,10 +12,10 @@
 #include "support/test.h"
 #include "topology/hwloc_file.h"
 
-using namespace rondo;
-using namespace rondo::topology;
-
+namespace rondo::test {
 namespace {
+
+using namespace topology;
 
 std::string dataFile(const std::string& name) {
   std::ifstream file(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/" + name);
@@ -32,7 +32,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 std::string complaint(const std::function<void()>& body) {
-  const test::Caught error = test::caught(body);
+  const Caught error = caught(body);
   CHECK(error.code == ErrorCode::invalid_argument);
   return error.text;
 }
@@ -169,7 +169,9 @@ TEST_CASE("a damaged links file is refused with line and reason") {
 }
 
 TEST_CASE("a missing file is an error that names it") {
-  const test::Caught error = test::caught([] { readMachine("/no/such/machine.xml"); });
+  const Caught error = caught([] { readMachine("/no/such/machine.xml"); });
   CHECK(error.code == ErrorCode::system);
   CHECK(error.text.find("/no/such/machine.xml") != std::string::npos);
 }
+
+} // namespace rondo::test

@@ -11,10 +11,10 @@
 #include "topology/link.h"
 #include "topology/seats.h"
 
-using namespace rondo;
-using namespace rondo::topology;
-
+namespace rondo::test {
 namespace {
+
+using namespace topology;
 
 Machine dataMachine(const std::string& name) {
   return readMachine(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/" + name + ".xml");
@@ -123,3 +123,5 @@ TEST_CASE("a job of four nodes: GPUs and cores inside, rails between cards of on
   for (const Seat& seat : seatsFor(machine, {}, 6)) ++on[seat.node];
   CHECK(on == std::map<int, int>{{0, 2}, {1, 2}, {2, 1}, {3, 1}});
 }
+
+} // namespace rondo::test

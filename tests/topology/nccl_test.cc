@@ -6,10 +6,10 @@
 #include "topology/hwloc_file.h"
 #include "topology/link.h"
 
-using namespace rondo;
-using namespace rondo::topology;
-
+namespace rondo::test {
 namespace {
+
+using namespace topology;
 
 /// Two packages, each with a PCI switch above a GPU and a card, and a GPU of its own; all GPUs on
 /// NVLink switches, as NCCL writes it.
@@ -138,3 +138,5 @@ TEST_CASE("NCCL's topology: a damaged file is refused with its line") {
   const std::string direct = nodeOf("<nvlink target=\"0000:08:00.0\" count=\"2\"/>");
   CHECK(complaint(direct).find("topo.xml:4: a GPU is linked to itself") != std::string::npos);
 }
+
+} // namespace rondo::test

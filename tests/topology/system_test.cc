@@ -18,10 +18,10 @@
 #include "topology/nvml.h"
 #include "topology/wire.h"
 
-using namespace rondo;
-using namespace rondo::topology;
-
+namespace rondo::test {
 namespace {
+
+using namespace topology;
 
 namespace fs = std::filesystem;
 
@@ -59,7 +59,7 @@ const Processors kAll{0, 1, 2, 3, 4, 5, 6, 7};
 } // namespace
 
 TEST_CASE("the kernel's files give packages, caches and cores of the given processors") {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Machine machine = systemMachine(kAll, twoPackages(folder.file("sys")));
   CHECK(summary(machine) ==
         "2 packages, 2 NUMA nodes, 4 cores, 8 processors, 0 GPUs, "
@@ -83,7 +83,7 @@ TEST_CASE("the kernel's files give packages, caches and cores of the given proce
 // Proves: NUMA nodes are returned in the order of their numbers, including nodes without
 // processors; other files next to them are ignored.
 TEST_CASE("NUMA nodes are read from the kernel's files") {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const fs::path sys = folder.file("sys"), nodes = sys / "devices/system/node";
   write(nodes / "node10" / "cpulist", "4-5,8");
   write(nodes / "node2" / "cpulist", "0-3");
@@ -141,7 +141,7 @@ TEST_CASE("NVML reports the links that are up, to GPUs and to switches") {
 }
 
 TEST_CASE("ranks are bound core by core along caches and packages, or to packages, or to a list") {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Machine machine = systemMachine(kAll, twoPackages(folder.file("sys")));
   using Sets = std::vector<Processors>;
   const auto by = [&](const char* rule, int ranks, const Processors& allowed = kAll) {
@@ -156,7 +156,7 @@ TEST_CASE("ranks are bound core by core along caches and packages, or to package
   CHECK(by("none", 2) == Sets{kAll, kAll});
   for (const char* wrong : {"cores", "0,,1", "3-1", "-1", "0x3", "99999999"}) {
     CAPTURE(wrong);
-    const test::Caught error = test::caught([&] { parseBind(wrong, "RONDO_BIND"); });
+    const Caught error = caught([&] { parseBind(wrong, "RONDO_BIND"); });
     CHECK(error.code == ErrorCode::invalid_argument);
     CHECK(error.text.find("RONDO_BIND") == 0);
     CHECK(error.text.find("valid: none, core, socket, or processors") != std::string::npos);
@@ -174,7 +174,7 @@ TEST_CASE("a machine is decoded as it was encoded, and a truncated one is refuse
   CHECK(summary(read) == summary(machine));
   CHECK(read.device(Kind::card, "eth0") == machine.device(Kind::card, "eth0"));
   for (std::size_t length = 0; length < bytes.size(); length += 41)
-    CHECK(test::caught([&] { decodedMachine(std::span(bytes).first(length)); }).code ==
+    CHECK(caught([&] { decodedMachine(std::span(bytes).first(length)); }).code ==
           ErrorCode::transport);
 }
 
@@ -186,5 +186,7 @@ TEST_CASE("sets of processors are read as they are written") {
   CHECK(parseMask("0x1,,0x0", "x") == Processors{64});
   CHECK(parseMask("0x0", "x").empty());
   for (const char* wrong : {"", "0xg", "0x1ffffffff", "f-", "0x1 "})
-    CHECK(test::caught([&] { parseMask(wrong, "x"); }).code == ErrorCode::invalid_argument);
+    CHECK(caught([&] { parseMask(wrong, "x"); }).code == ErrorCode::invalid_argument);
 }
+
+} // namespace rondo::test

@@ -1,6 +1,5 @@
 // Files of hwloc 1, 2 and 3 are read alike; ranks get allowed processors only.
 #include <string>
-#include <vector>
 
 #include "rondo/error.h"
 #include "support/caught.h"
@@ -10,10 +9,10 @@
 #include "topology/seats.h"
 #include "topology/wire.h"
 
-using namespace rondo;
-using namespace rondo::topology;
-
+namespace rondo::test {
 namespace {
+
+using namespace topology;
 
 Machine small(int version) {
   return readMachine(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/small_" +
@@ -74,7 +73,7 @@ TEST_CASE("all forms of hwloc 1's machines are read") {
                           kTwoCores + "</object>\n"));
   CHECK(caches.all(Kind::cache).empty());
   CHECK(caches.all(Kind::core).size() == 2);
-  const test::Caught several = test::caught([&] {
+  const Caught several = caught([&] {
     version1("<object type=\"System\">\n" + object("Machine", "0x3", package) +
              object("Machine", "0x3", package) + "</object>\n");
   });
@@ -100,11 +99,11 @@ TEST_CASE("ranks get only processors that are allowed") {
   const auto seats = seatsFor(machine, {BindRule::To::core}, 2);
   CHECK(machine.at(seats[1].gpu).name == "gpu1");
   CHECK(contains(machine.allowed, seats[1].processors));
-  const test::Caught listed = test::caught([&] {
-    seatsFor(machine, {BindRule::To::list, {0, 2}}, 4);
-  });
+  const Caught listed = caught([&] { seatsFor(machine, {BindRule::To::list, {0, 2}}, 4); });
   CHECK(listed.code == ErrorCode::invalid_argument);
   CHECK(listed.text == "ranks cannot be bound to processors 2: programs may use 0-1,3 of small");
   CHECK(seatsFor(machine, {BindRule::To::list, {0, 3}}, 2)[1].processors == Processors{3});
   CHECK(seatsFor(machine, {BindRule::To::list, {0, 2}}, 1)[0].processors == Processors{0});
 }
+
+} // namespace rondo::test

@@ -1,6 +1,5 @@
 // A run verifies the numbers of a checkpoint even if its check sums are right, and verifies that
 // all ranks still hold the same model.
-#include <cstring>
 #include <limits>
 
 #include "support/data_files.h"

@@ -1,5 +1,4 @@
 // Tests the hash with which ranks compare their parameters.
-#include <random>
 #include <set>
 
 #include "rondo/detail/hash.h"

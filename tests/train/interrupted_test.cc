@@ -13,10 +13,6 @@ namespace rondo::test {
 
 namespace {
 
-using tools::Outcome;
-using tools::readFile;
-using tools::shell;
-
 /// Enough steps to take some tenths of a second, so that a signal arrives in the middle of the run.
 const std::string kTrain =
     std::string("train -p 2 --data synthetic:shape=1x8x8,train=2000,test=100 --batch 20 ") +
@@ -32,7 +28,7 @@ Outcome disturbed(const std::string& file, const std::string& then) {
 }
 
 /// Returns the checkpoint of a run that was not disturbed.
-std::string undisturbed(const tools::TemporaryFolder& folder) {
+std::string undisturbed(const TemporaryFolder& folder) {
   const Outcome outcome = shell("$RONDO " + kTrain + "--checkpoint " + folder.file("whole"));
   REQUIRE(outcome.status == 0);
   return readFile(folder.file("whole"));
@@ -50,11 +46,11 @@ void requireResumed(const std::string& file, const std::string& expected) {
 } // namespace
 
 TEST_CASE("a killed rank ends all ranks with its number, and --resume ends with the same bytes") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string expected = undisturbed(folder);
   for (const int rank : {0, 1}) {
     const std::string file = folder.file(std::to_string(rank));
-    const Outcome outcome = disturbed(file, tools::killRank(rank));
+    const Outcome outcome = disturbed(file, killRank(rank));
     INFO(outcome.err);
     REQUIRE(outcome.status == 128 + 9);
     REQUIRE(contains(outcome.err, "rank " + std::to_string(rank) + " (pid "));
@@ -64,11 +60,10 @@ TEST_CASE("a killed rank ends all ranks with its number, and --resume ends with 
 }
 
 TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume continues") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string expected = undisturbed(folder);
   // The first command does what timeout(1) does: it signals the launcher and its process group.
-  std::vector<std::string> kills = {"RANKS=" + tools::kRanksOfJob +
-                                    "; kill -TERM $JOB $RANKS $JOB"};
+  std::vector<std::string> kills = {"RANKS=" + kRanksOfJob + "; kill -TERM $JOB $RANKS $JOB"};
   if (kWholeGrid) kills.insert(kills.end(), {"kill -INT $JOB", "kill -TERM $JOB"});
   for (const std::string& kill : kills) {
     const std::string file = folder.file(std::to_string(kill.size()));
@@ -99,8 +94,8 @@ TEST_CASE("on several nodes gradients are reduced inside nodes first, and losses
   REQUIRE(together.status == 0);
   // All gradients except those of the first bucket.
   const std::string composed = "AllReduce of 3710464 float uses hierarchical";
-  REQUIRE(tools::countOf(apart.err, composed) == 4);
-  REQUIRE(tools::countOf(together.err, composed) == 0);
+  REQUIRE(countOf(apart.err, composed) == 4);
+  REQUIRE(countOf(together.err, composed) == 0);
   REQUIRE(lossOf(apart) == lossOf(together));
   REQUIRE(apart.out.find("4 ranks over shm, tcp, batch") != std::string::npos);
   REQUIRE(together.out.find("4 ranks over shm, batch") != std::string::npos);
@@ -109,7 +104,7 @@ TEST_CASE("on several nodes gradients are reduced inside nodes first, and losses
 TEST_CASE("a device that does not exist is an error of one line") {
   const Outcome outcome = shell("$RONDO train -p 2 --device cuda");
   REQUIRE(outcome.status == 3);
-  REQUIRE(tools::linesOf(outcome.err).size() == 1);
+  REQUIRE(linesOf(outcome.err).size() == 1);
   REQUIRE(contains(outcome.err, "device cuda"));
   // What no installation would change comes first.
   const Outcome narrow = shell("$RONDO train -p 2 --device cuda --precision bfloat16");
@@ -121,14 +116,13 @@ namespace {
 
 /// Counts the error lines, except the launcher's line that says which rank ended first.
 int errorsIn(const Outcome& outcome) {
-  return tools::countOf(outcome.err, "rondo: ") -
-         tools::countOf(outcome.err, " ended with status ");
+  return countOf(outcome.err, "rondo: ") - countOf(outcome.err, " ended with status ");
 }
 
 } // namespace
 
 TEST_CASE("an error of all ranks is printed once, and does not change files") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string old = folder.file("old"), none = folder.file("none");
   std::ofstream(old) << "old\n";
   for (const std::string how :
@@ -171,12 +165,12 @@ TEST_CASE("a result file that cannot be written is an error of one line before t
   const Outcome outcome = shell("$RONDO " + kTrain + "--json /no/such/folder/x");
   REQUIRE(outcome.status == 3);
   REQUIRE(outcome.out == "");
-  REQUIRE(tools::linesOf(outcome.err).size() == 1);
+  REQUIRE(linesOf(outcome.err).size() == 1);
   REQUIRE(contains(outcome.err, "/no/such/folder/x"));
 }
 
 TEST_CASE("files in a missing or read-only folder are refused before the first step") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   // Permissions do not restrict the superuser, but a read-only mount does.
   const std::string read_only = "unshare --mount sh -c 'mount -t tmpfs -o ro none " +
                                 folder.file("") + " && exec \"$@\"' sh ";
@@ -212,7 +206,7 @@ TEST_CASE("files in a missing or read-only folder are refused before the first s
 }
 
 TEST_CASE("a file that cannot be read is one error of all ranks, which names it") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Outcome outcome =
       shell("$RONDO " + kTrain + "--resume --checkpoint " + folder.file("none"));
   REQUIRE(outcome.status == 3);

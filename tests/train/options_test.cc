@@ -141,7 +141,7 @@ TEST_CASE("each member of TrainOptions has a row, except for stop and elastic.jo
 }
 
 TEST_CASE("the help shows each row of the table of options") {
-  const std::string help = tools::shell("$RONDO train --help").out;
+  const std::string help = shell("$RONDO train --help").out;
   for (const TrainOption& option : trainOptionTable()) {
     INFO(option.name);
     CHECK(contains(help, "\n  " + std::string(option.flag)));

@@ -1,9 +1,7 @@
 // Tests that ranks go on from what other ranks hold in memory, and which elastic runs are refused.
 #include <array>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "support/data_files.h"

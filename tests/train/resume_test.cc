@@ -1,6 +1,5 @@
 // Tests checkpoints: a resumed run ends with the same bytes as one that was not interrupted.
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <limits>
 #include <utility>

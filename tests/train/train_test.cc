@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <mutex>
 
 #include "rondo/train.h"
 #include "support/data_files.h"
@@ -230,10 +229,10 @@ TEST_CASE("invalid options are refused, and the communicator stays usable") {
     std::function<void(TrainOptions&)> make;
   };
   const std::vector<Change> changes = {
-      {"model \"lenet\"; there is: mlp", [](TrainOptions& o) { o.model = "lenet"; }},
+      {"model \"lenet\"; valid: mlp", [](TrainOptions& o) { o.model = "lenet"; }},
       {"optimizer \"adagrad\"", [](TrainOptions& o) { o.optimizer.name = "adagrad"; }},
       {"schedule \"linear\"", [](TrainOptions& o) { o.optimizer.schedule = "linear"; }},
-      {"hook \"topk\"; there is: none, fp16, bf16, topk:DENSITY, powersgd:RANK",
+      {"hook \"topk\"; valid: none, fp16, bf16, topk:DENSITY, powersgd:RANK",
        [](TrainOptions& o) { o.gradients.hook = "topk"; }},
       {"hook \"fp16:2\"", [](TrainOptions& o) { o.gradients.hook = "fp16:2"; }},
       {"hook \"topk:x\"", [](TrainOptions& o) { o.gradients.hook = "topk:x"; }},
@@ -303,7 +302,7 @@ TEST_CASE("an unknown strategy is refused with a list of the known ones") {
     train(comm, options);
   });
   REQUIRE(thrown.code == ErrorCode::invalid_argument);
-  REQUIRE(contains(thrown.text, "strategy \"fast\"; there is: ddp"));
+  REQUIRE(contains(thrown.text, "strategy \"fast\"; valid: ddp"));
 }
 
 TEST_CASE("a file that is missing on one rank stops all ranks, and communicators stay usable") {

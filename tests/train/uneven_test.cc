@@ -86,7 +86,7 @@ TEST_CASE("options that exclude an uneven last step are refused by name") {
   REQUIRE(refused(2) == "train: strategy local takes no uneven remainder, which is for: ddp");
   options.strategy = "ddp";
   options.remainder = "some";
-  REQUIRE(refused(2) == "train: remainder \"some\"; there are: drop, pad, uneven");
+  REQUIRE(refused(2) == "train: unknown remainder \"some\"; valid: drop, pad, uneven");
 }
 
 #ifdef RONDO_HAVE_DNNL

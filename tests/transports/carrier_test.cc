@@ -1,6 +1,5 @@
 // The carrier ends of tcp on socket pairs with tiny buffers: partial reads and writes in every
 // call, several sockets, broken peers.
-#include <fcntl.h>
 #include <sys/socket.h>
 
 #include "harness.h"
@@ -9,9 +8,10 @@
 #include "transports/tcp/carrier.h"
 #include "transports/tuning.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
 
+using namespace transport;
 using tcp::SocketSettings;
 
 const SocketSettings kSettings{"test channel", 3, {1 << 20, 4}};
@@ -265,4 +265,4 @@ TEST_CASE("a header that announces more than a slot is refused before anything i
   }
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

@@ -9,8 +9,10 @@
 #include "support/test.h"
 #include "transports/support.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
+
+using namespace transport;
 
 std::vector<std::size_t> interestingSizes(std::size_t slot) {
   return {0, 1, 39, 40, 41, 63, 64, 65, 4079, 4080, 4081, slot - 1, slot};
@@ -93,7 +95,7 @@ TEST_CASE("thousands of messages each way at once, small and large, without a de
     auto there = world.connect(0, 1), back = world.connect(1, 0);
     Out &out0 = there.first, &out1 = back.first;
     In &in1 = there.second, &in0 = back.second;
-    constexpr std::uint64_t kMessages = rondo::test::kWholeGrid ? 10'000 : 2'000;
+    constexpr std::uint64_t kMessages = kWholeGrid ? 10'000 : 2'000;
     const auto rank = [&](Out& out, In& in) {
       std::mt19937_64 sizes(5), expected(5);
       const std::size_t slot = out.port().slot_bytes;
@@ -412,7 +414,7 @@ TEST_CASE("arbitrary address bytes give a typed error or an answer") {
     longer.push_back(std::byte{0});
     CHECK_FALSE(attempt(longer));
     std::mt19937_64 random(3);
-    for (int i = 0; i < (rondo::test::kWholeGrid ? 20'000 : 2'000); ++i) {
+    for (int i = 0; i < (kWholeGrid ? 20'000 : 2'000); ++i) {
       Address bytes(random() % 300);
       for (auto& b : bytes) b = static_cast<std::byte>(random());
       if (i % 2) {
@@ -424,4 +426,4 @@ TEST_CASE("arbitrary address bytes give a typed error or an answer") {
   }
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

@@ -18,8 +18,10 @@
 #include "transports/support.h"
 #include "transports/tuning.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
+
+using namespace transport;
 
 const Kind& kindNamed(std::string_view name) {
   for (const Kind& kind : kinds())
@@ -172,11 +174,10 @@ TEST_CASE("tcp's options: the kernel checks congestion control, Rondo checks num
 TEST_CASE("tcp's sockets to the same machine have small send buffers") {
   const auto small = [] {
     int count = 0;
-    for (const int fd : rondo::test::openDescriptorNumbers()) {
+    for (const int fd : openDescriptorNumbers()) {
       int bytes = 0;
       socklen_t length = sizeof bytes;
-      if (rondo::test::connectedTcp(fd) &&
-          ::getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &length) == 0)
+      if (connectedTcp(fd) && ::getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &length) == 0)
         count += bytes == 2 * kNearSendBytes;
     }
     return count;
@@ -338,16 +339,16 @@ TEST_CASE(
   const auto secret = net::Secret::random();
   auto box = std::make_unique<Mailbox>(makeContext(0, 2, 1, {}, secret, nullptr), any, 1);
   std::atomic<int> rank{0};
-  const rondo::test::Meanwhile busy([&] {
+  const Meanwhile busy([&] {
     const Context context = makeContext(rank++ % 64, 64, 2, {}, secret, nullptr);
     for (int i = 0; i < 1000; ++i) Mailbox(context, any, 1);
   });
-  CHECK(rondo::test::manyChildrenEnd(
+  CHECK(manyChildrenEnd(
       [&] {
         box.reset();
         return 0;
       },
-      rondo::test::kWholeGrid ? 250 : 10));
+      kWholeGrid ? 250 : 10));
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

@@ -7,9 +7,10 @@
 #include "support/cut_links.h"
 #include "support/test.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
 
+using namespace transport;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
@@ -43,9 +44,9 @@ TEST_CASE("a dead link ends a channel at both ends, with the peer named") {
   out.send(1, patternOf(1, 100));
   std::uint64_t signature = 0;
   CHECK(in.next(signature) == patternOf(1, 100));
-  const std::vector<int> links = rondo::test::links();
+  const std::vector<int> links = test::links();
   REQUIRE(links.size() >= 2);
-  for (const int fd : links) REQUIRE(rondo::test::cutLink(fd));
+  for (const int fd : links) REQUIRE(cutLink(fd));
   const auto begin = Clock::now();
   const Bytes large = patternOf(2, out.port().slot_bytes);
   const auto until = [&](int peer, const auto& look) {
@@ -83,4 +84,4 @@ TEST_CASE("a peer that reads nothing for longer than the limit is waited for") {
               }});
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

@@ -7,8 +7,10 @@
 #include "support/host_devices.h"
 #include "support/test.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
+
+using namespace transport;
 
 constexpr std::size_t kInbox = 8192, kCredit = 256;
 
@@ -69,7 +71,7 @@ void forEachKind(const std::function<void(const Kind&, bool board)>& body) {
 // Proves: inbox and credit are zeroed, aligned for flags, and the same memory at both ends.
 // Channels share no memory.
 TEST_CASE("device ports: both ends see the same memory") {
-  const rondo::test::HostDevices host({.devices = 3});
+  const HostDevices host({.devices = 3});
   forEachKind([](const Kind& kind, bool board) {
     DeviceWorld world(kind, 3, board, 3);
     const Ends one = connect(world, {7, 0, 1, 0}), other = connect(world, {7, 0, 1, 5}),
@@ -99,7 +101,7 @@ TEST_CASE("device ports: both ends see the same memory") {
 // Proves: memory exists as long as one end does, whichever end is destroyed first, also if the
 // transports are destroyed.
 TEST_CASE("device ports: memory outlives the other end") {
-  const rondo::test::HostDevices host({.devices = 2});
+  const HostDevices host({.devices = 2});
   forEachKind([](const Kind& kind, bool board) {
     Ends ends;
     {
@@ -115,7 +117,7 @@ TEST_CASE("device ports: memory outlives the other end") {
 
 // Proves: within a process no end waits: one thread may open all ends of all ranks in any order.
 TEST_CASE("device ports: within a process an end is open at once") {
-  const rondo::test::HostDevices host({.devices = 2});
+  const HostDevices host({.devices = 2});
   for (const Kind& kind : deviceKinds()) {
     DeviceWorld world(kind, 2, true, 2);
     const auto in = world.open(1, {7, 0, 1, 0})->poll();
@@ -130,7 +132,7 @@ TEST_CASE("device ports: within a process an end is open at once") {
 // other (nvlink), if the ranks open channels in different ways, and on another machine.
 TEST_CASE("device ports: reaches() is symmetric, and false for unreachable devices") {
   for (bool see : {true, false}) {
-    const rondo::test::HostDevices host({.devices = 2, .see_each_other = see});
+    const HostDevices host({.devices = 2, .see_each_other = see});
     forEachKind([see](const Kind& kind, bool board) {
       DeviceWorld world(kind, 4, board, 2), other(kind, 2, !board, 2);
       const bool apart = see || kind.name == "pcie";
@@ -149,7 +151,7 @@ TEST_CASE("device ports: reaches() is symmetric, and false for unreachable devic
 
 // Proves: addresses that no rank has made are errors, with any bytes removed or changed.
 TEST_CASE("device ports: damaged addresses are refused") {
-  const rondo::test::HostDevices host({.devices = 2});
+  const HostDevices host({.devices = 2});
   forEachKind([](const Kind& kind, bool board) {
     DeviceWorld world(kind, 2, board, 2);
     const Address good = world.at(1).address();
@@ -171,7 +173,7 @@ TEST_CASE("device ports: damaged addresses are refused") {
 
 // Proves: a peer that never opens its end is a timeout that names channel and rank.
 TEST_CASE("device ports: a missing peer is named") {
-  const rondo::test::HostDevices host;
+  const HostDevices host;
   for (const Kind& kind : deviceKinds()) {
     Context context = makeContext(0, 2, 7, {}, net::Secret::random(), nullptr);
     context.options.init_timeout = std::chrono::milliseconds(100);
@@ -189,4 +191,4 @@ TEST_CASE("device ports: a missing peer is named") {
   }
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

@@ -7,7 +7,9 @@
 
 #include "worked_transport.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
+
+using namespace transport;
 
 void Watch::check() const {
   if (std::chrono::steady_clock::now() > end_)
@@ -144,4 +146,4 @@ std::pair<Out, In> World::connect(int src, int dst, int index) {
   return {Out(std::move(out), (*this)[src].worker()), In(std::move(in), (*this)[dst].worker())};
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

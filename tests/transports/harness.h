@@ -2,12 +2,9 @@
 #pragma once
 
 #include <chrono>
-#include <cstring>
 #include <deque>
 #include <functional>
-#include <random>
 #include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -16,8 +13,9 @@
 #include "transports/slot_ring.h"
 #include "transports/transport.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 
+using namespace transport;
 using Bytes = std::vector<std::byte>;
 
 /// Throws if nothing has moved for two minutes (see moved()): then something hangs.
@@ -162,4 +160,4 @@ inline Options withSize(std::size_t channel_bytes, int depth) {
   return options;
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

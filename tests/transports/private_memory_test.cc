@@ -20,8 +20,11 @@
 #include "transports/slot_ring.h"
 #include "transports/tuning.h"
 
-namespace rondo::transport::shm {
+namespace rondo::test {
 namespace {
+
+using namespace transport;
+using namespace transport::shm;
 
 std::uint64_t addressOf(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
@@ -192,4 +195,4 @@ TEST_CASE("reading a loan of a process that has ended is an error that names it"
   CHECK(read(child.pid(), page.end() - 100) == Ending::error);
 }
 
-} // namespace rondo::transport::shm
+} // namespace rondo::test

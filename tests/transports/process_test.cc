@@ -14,8 +14,10 @@
 
 extern char** environ;
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
+
+using namespace transport;
 
 constexpr std::uint64_t kGoodbye = ~std::uint64_t{0}; ///< signature that ends rank 1
 constexpr int kChildOut = 3;
@@ -194,4 +196,4 @@ TEST_CASE("rank 1 of process_test.cc", "[.][transport-peer]") {
   }
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

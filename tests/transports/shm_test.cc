@@ -16,8 +16,10 @@
 #include "support/test.h"
 #include "transports/mailbox.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
+
+using namespace transport;
 
 const Kind& shmKind() {
   for (const Kind& kind : kinds())
@@ -206,4 +208,4 @@ TEST_CASE("nothing has a name in /dev/shm") {
   CHECK(count() == before);
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

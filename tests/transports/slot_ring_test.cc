@@ -15,10 +15,10 @@
 #include "support/grid.h"
 #include "support/test.h"
 
-namespace rondo::transport {
+namespace rondo::test {
 namespace {
 
-using rondo::test::kOnlyOrders;
+using namespace transport;
 
 constexpr std::size_t kSlot = 1024;
 
@@ -534,4 +534,4 @@ TEST_CASE("messages of all sizes, consumed late and in bursts, keep their bodies
   CHECK(received > 5000);
 }
 
-} // namespace rondo::transport
+} // namespace rondo::test

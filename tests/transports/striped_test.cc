@@ -15,9 +15,10 @@
 #include "transports/tcp/carrier.h"
 #include "transports/tcp/split.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
 
+using namespace transport;
 using namespace std::chrono_literals;
 using tcp::LineLoad;
 
@@ -331,4 +332,4 @@ TEST_CASE("parts that fit no message are refused before memory is allocated") {
   CHECK_THROWS_AS(channel.in->receive(std::span(&one, 1)), Error);
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

@@ -7,8 +7,10 @@
 #include "transports/ucx/open_module.h"
 #include "transports/ucx/wire.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
+
+using namespace transport;
 
 /// Null in a build without ucx.
 const Kind* ucxKind() {
@@ -289,4 +291,4 @@ TEST_CASE("ucx: an address without the secret's proof is not passed to UCX") {
   }
 }
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

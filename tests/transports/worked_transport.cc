@@ -11,8 +11,10 @@
 #include "rondo/error.h"
 #include "transports/support.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
 namespace {
+
+using namespace transport;
 
 constexpr std::size_t kAddressBytes = 4096;
 /// Most messages of a channel between sender and receiver.
@@ -232,4 +234,4 @@ std::unique_ptr<Transport> make(const Context& context) {
 
 const Kind k_worked = {"worked", "threads, with a worker and a large address", false, make};
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

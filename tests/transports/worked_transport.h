@@ -4,8 +4,10 @@
 
 #include "transports/registry.h"
 
-namespace rondo::transport::test {
+namespace rondo::test {
+
+using namespace transport;
 
 extern const Kind k_worked;
 
-} // namespace rondo::transport::test
+} // namespace rondo::test

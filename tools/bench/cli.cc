@@ -112,9 +112,10 @@ void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
       ->check(transportNames())
       ->group(group);
   app.add_flag("--threads", words.threads, "Run the ranks as threads of one process")->group(group);
-  app.add_option("--bind", config.bind,
-                 "Where each rank may run: core (of its own), socket, or of these processors "
-                 "(0,2,8-11) one each; none. Default: RONDO_BIND, else core")
+  app.add_option(
+         "--bind", config.bind,
+         "Processors of each rank: core (one core), socket, a list as 0,2,8-11 (one of them "
+         "for each rank), or none (any). Default: RONDO_BIND, else core")
       ->group(group);
   app.add_option("--device", words.device, "Where the buffers are: cpu, or cuda (GPUs)")
       ->check(CLI::IsMember({"cpu", "cuda"}))

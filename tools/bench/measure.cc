@@ -2,9 +2,7 @@
 #include "tools/bench/measure.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <deque>
 #include <fstream>

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 
-#include "compat/nccl/errors.h"
 #include "compat/nccl/handle.h"
 
 namespace rondo::compat::nccl {

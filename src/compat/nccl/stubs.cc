@@ -1,6 +1,5 @@
 // Functions that NVIDIA's library exports and Rondo does not support. Each call is refused with an
 // error that names the function.
-#include <string>
 
 #include "compat/nccl/errors.h"
 

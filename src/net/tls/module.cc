@@ -12,7 +12,6 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstring>

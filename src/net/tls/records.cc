@@ -8,7 +8,6 @@
 
 #include <cstring>
 #include <string>
-#include <utility>
 
 namespace rondo::net::tls {
 namespace {

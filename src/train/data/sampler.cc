@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <string>
 #include <utility>
 
-#include "rondo/error.h"
+#include "train/named.h"
 #include "train/random.h"
 
 namespace rondo::training {
@@ -22,14 +21,13 @@ std::vector<std::uint32_t> sampleOrder(std::uint32_t count, std::uint64_t seed, 
 }
 
 Remainder remainderOf(std::string_view word) {
-  using Word = std::pair<std::string_view, Remainder>;
-  constexpr std::array kWords = {Word{"drop", Remainder::drop}, Word{"pad", Remainder::pad},
-                                 Word{"uneven", Remainder::uneven}};
-  const auto* const found = std::find_if(kWords.begin(), kWords.end(),
-                                         [&](const Word& one) { return one.first == word; });
-  if (found != kWords.end()) return found->second;
-  throw Error(ErrorCode::invalid_argument,
-              "train: remainder \"" + std::string(word) + "\"; there are: drop, pad, uneven");
+  struct Word {
+    std::string_view name;
+    Remainder value;
+  };
+  static constexpr auto kWords = std::to_array<Word>(
+      {{"drop", Remainder::drop}, {"pad", Remainder::pad}, {"uneven", Remainder::uneven}});
+  return named(kWords, "remainder", word).value;
 }
 
 Sampler::Sampler(std::size_t count, std::size_t batch, std::uint64_t seed, Remainder remainder)

@@ -2,7 +2,6 @@
 // is its class's picture, shifted a little and mixed with as much noise. Uses integer arithmetic
 // only, so the images are the same on every machine.
 #include <charconv>
-#include <functional>
 
 #include "rondo/error.h"
 #include "train/data/dataset.h"
@@ -65,8 +64,8 @@ void parseSetting(const std::string& where, std::string_view name, std::string_v
   } else if (name == "seed") {
     number(settings.seed, 0, ~std::uint64_t{0});
   } else {
-    refuse(where, "\"" + std::string(name) +
-                      "\" is no setting; there are: shape, classes, train, test, seed");
+    refuse(where, "unknown setting \"" + std::string(name) +
+                      "\"; valid: shape, classes, train, test, seed");
   }
 }
 

@@ -115,7 +115,7 @@ namespace rondo {
 void requireTrainDevice(const std::string& device, const std::string& precision) {
   if (device != "cpu" && device != "cuda")
     throw Error(ErrorCode::invalid_argument,
-                "train: device \"" + device + "\"; there are: cpu, cuda");
+                "train: unknown device \"" + device + "\"; valid: cpu, cuda");
   if (device == "cuda" && precision != "float32")
     throw Error(ErrorCode::unsupported, "train: device cuda computes in float32 only");
   if (device == "cuda") training::gpuLayers();

@@ -6,6 +6,7 @@
 #include "rondo/error.h"
 #include "rondo/train.h"
 #include "train/layers/compute.h"
+#include "train/named.h"
 
 namespace rondo::training {
 
@@ -25,26 +26,17 @@ constexpr std::array kKinds = {
 } // namespace
 
 Precision precisionOf(const std::string& name) {
-  std::string valid;
-  for (const Kind& kind : kKinds) {
-    valid += (valid.empty() ? "" : ", ") + std::string(kind.name);
-    if (name != kind.name) continue;
-    if (kind.value != Precision::float32 && !cpuLayers().supports(kind.value))
-      throw Error(ErrorCode::unsupported,
-                  "train: precision " + name + ": this processor has no instructions for it");
-    return kind.value;
-  }
-  throw Error(ErrorCode::invalid_argument, "train: precision \"" + name + "\"; there is: " + valid);
+  const Precision value = named(kKinds, "precision", name).value;
+  if (value != Precision::float32 && !cpuLayers().supports(value))
+    throw Error(ErrorCode::unsupported,
+                "train: precision " + name + ": this processor has no instructions for it");
+  return value;
 }
 
 } // namespace rondo::training
 
 namespace rondo {
 
-std::vector<TrainChoice> trainPrecisions() {
-  std::vector<TrainChoice> all;
-  for (const training::Kind& kind : training::kKinds) all.push_back({kind.name, kind.summary});
-  return all;
-}
+std::vector<TrainChoice> trainPrecisions() { return training::choicesOf(training::kKinds); }
 
 } // namespace rondo

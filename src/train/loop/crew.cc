@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,7 +12,6 @@
 #include "train/loop/agreement.h"
 #include "train/loop/stopwatch.h"
 #include "train/loop/trainer.h"
-#include "train/parallel/strategy.h"
 
 namespace rondo::training {
 

@@ -2,7 +2,6 @@
 #include "train/loop/files.h"
 
 #include <string>
-#include <system_error>
 
 #include "rondo/detail/writable.h"
 #include "rondo/error.h"

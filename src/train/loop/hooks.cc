@@ -93,7 +93,7 @@ Made make(const std::string& text, std::optional<Made> (*Entry::*maker)(const st
       continue;
     if (std::optional<Made> made = (entry.*maker)(value)) return std::move(*made);
   }
-  throw Error(ErrorCode::invalid_argument, "train: hook \"" + text + "\"; there is: " + valid);
+  throw Error(ErrorCode::invalid_argument, "train: unknown hook \"" + text + "\"; valid: " + valid);
 }
 
 } // namespace

@@ -2,7 +2,6 @@
 #include "rondo/train.h"
 
 #include <chrono>
-#include <optional>
 
 #include "train/loop/agreement.h"
 #include "train/loop/compute_threads.h"

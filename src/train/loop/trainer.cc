@@ -3,7 +3,6 @@
 #include "train/loop/trainer.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace rondo::training {

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "rondo/error.h"
+#include "train/named.h"
 
 namespace rondo::training {
 
@@ -20,12 +20,7 @@ constexpr std::array kModels = {
 std::span<const ModelKind> modelKinds() { return kModels; }
 
 LayerValues model(const std::string& name, const SampleShape& input, std::size_t classes) {
-  std::string valid;
-  for (const ModelKind& kind : kModels) {
-    if (name == kind.name) return kind.make(input, classes);
-    valid += (valid.empty() ? "" : ", ") + std::string(kind.name);
-  }
-  throw Error(ErrorCode::invalid_argument, "train: model \"" + name + "\"; there is: " + valid);
+  return named(kModels, "model", name).make(input, classes);
 }
 
 } // namespace rondo::training

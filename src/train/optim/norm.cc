@@ -1,7 +1,6 @@
 // Computes norms in eight lanes, which compilers vectorise without reordering sums.
 #include "train/optim/norm.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 

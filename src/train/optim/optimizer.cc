@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "rondo/error.h"
+#include "train/named.h"
 
 namespace rondo::training {
 
@@ -58,12 +59,7 @@ void WeightArrays::describe(const std::string& name, std::span<Weight* const> we
 std::span<const OptimizerKind* const> optimizers() { return kOptimizers; }
 
 const OptimizerKind& optimizerKind(std::string_view name) {
-  std::string names;
-  for (const OptimizerKind* kind : kOptimizers) {
-    if (kind->name == name) return *kind;
-    names += (names.empty() ? "" : ", ") + std::string(kind->name);
-  }
-  refuse("optimizer \"" + std::string(name) + "\"; there are: " + names);
+  return named(kOptimizers, "optimizer", name);
 }
 
 std::unique_ptr<Optimizer> makeOptimizer(std::string_view name, std::span<Weight* const> weights,

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string>
 
-#include "rondo/error.h"
+#include "train/named.h"
 #include "train/optim/power.h"
 
 namespace rondo::training {
@@ -61,13 +60,7 @@ std::span<const ScalingRule> scalingRules() {
 }
 
 const ScalingRule& scalingRule(std::string_view name) {
-  std::string names;
-  for (const ScalingRule& one : scalingRules()) {
-    if (one.name == name) return one;
-    names += (names.empty() ? "" : ", ") + std::string(one.name);
-  }
-  throw Error(ErrorCode::invalid_argument,
-              "train: scaling \"" + std::string(name) + "\"; there are: " + names);
+  return named(scalingRules(), "scaling", name);
 }
 
 std::span<const ScheduleKind> scheduleKinds() {
@@ -80,13 +73,7 @@ std::span<const ScheduleKind> scheduleKinds() {
 }
 
 Schedule::Kind scheduleKind(std::string_view name) {
-  std::string names;
-  for (const ScheduleKind& one : scheduleKinds()) {
-    if (one.name == name) return one.kind;
-    names += (names.empty() ? "" : ", ") + std::string(one.name);
-  }
-  throw Error(ErrorCode::invalid_argument,
-              "train: schedule \"" + std::string(name) + "\"; there are: " + names);
+  return named(scheduleKinds(), "schedule", name).kind;
 }
 
 } // namespace rondo::training

@@ -35,24 +35,9 @@
 
 namespace rondo::training::parallel {
 
-namespace {
-
-Sharding sharding(const TrainOptions& options) {
-  return {
-      .name = "fsdp", .level = ShardLevel::parameters, .unit_bytes = {options.sharding.unit_bytes}};
-}
-
-} // namespace
-
 extern const StrategyKind fsdp;
-const StrategyKind fsdp{
-    .name = "fsdp",
-    .summary = "each rank keeps its shard of everything; layers are gathered while they are needed",
-    .check = checkSharded,
-    .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
-    .show = [](const TrainOptions& options, const Dataset& samples,
-               int ranks) { return showSharded(options, samples, ranks, sharding(options)); },
-    .sharded = true,
-};
+const StrategyKind fsdp = shardedKind<ShardLevel::parameters>(
+    "fsdp", "each rank keeps its shard of everything; layers are gathered while they are needed",
+    0);
 
 } // namespace rondo::training::parallel

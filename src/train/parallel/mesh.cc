@@ -22,7 +22,7 @@ Axis axisOf(const std::string& text, const std::string& word) {
     if (name(axis) == word) return axis;
     valid += (valid.empty() ? "" : ", ") + std::string(name(axis));
   }
-  refuse(text, "there is no axis \"" + word + "\"; there is: " + valid);
+  refuse(text, "unknown axis \"" + word + "\"; valid: " + valid);
 }
 
 int countOf(const std::string& text, const std::string& part, const std::string& number) {

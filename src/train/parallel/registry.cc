@@ -2,6 +2,7 @@
 #include <array>
 
 #include "rondo/error.h"
+#include "train/named.h"
 #include "train/parallel/strategy.h"
 
 namespace rondo::training {
@@ -24,15 +25,6 @@ constexpr auto kStrategies = std::to_array<const StrategyKind*>({
   throw Error(ErrorCode::invalid_argument, "train: " + what);
 }
 
-const StrategyKind& find(const std::string& name) {
-  std::string names;
-  for (const StrategyKind* kind : kStrategies) {
-    if (kind->name == name) return *kind;
-    names += (names.empty() ? "" : ", ") + std::string(kind->name);
-  }
-  refuse("strategy \"" + name + "\"; there is: " + names);
-}
-
 /// Whether the option has a value that not every strategy accepts.
 bool isRestricted(const TrainOption& option, const TrainOptions& options) {
   return option.restricted.empty() ? option.isSet(options)
@@ -44,7 +36,7 @@ bool isRestricted(const TrainOption& option, const TrainOptions& options) {
 std::span<const StrategyKind* const> strategies() { return kStrategies; }
 
 const StrategyKind& strategyFor(const TrainOptions& options, int ranks) {
-  const StrategyKind& kind = find(options.strategy);
+  const StrategyKind& kind = named(kStrategies, "strategy", options.strategy);
   for (const TrainOption& option : trainOptionTable()) {
     if (option.isFor(kind.name) || !isRestricted(option, options)) continue;
     const std::string value(option.restricted);

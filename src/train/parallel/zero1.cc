@@ -22,26 +22,8 @@
 
 namespace rondo::training::parallel {
 
-namespace {
-
-Sharding sharding(const TrainOptions& options) {
-  return {.name = "zero1",
-          .level = ShardLevel::optimizer,
-          .unit_bytes = options.gradients.bucket_bytes};
-}
-
-} // namespace
-
 extern const StrategyKind zero1;
-const StrategyKind zero1{
-    .name = "zero1",
-    .summary = "as ddp, but each rank keeps only its shard of the optimizer state",
-    .check = checkSharded,
-    .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
-    .show = [](const TrainOptions& options, const Dataset& samples,
-               int ranks) { return showSharded(options, samples, ranks, sharding(options)); },
-    .sharded = true,
-    .redundancy = 1,
-};
+const StrategyKind zero1 = shardedKind<ShardLevel::optimizer>(
+    "zero1", "as ddp, but each rank keeps only its shard of the optimizer state", 1);
 
 } // namespace rondo::training::parallel

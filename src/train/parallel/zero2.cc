@@ -24,26 +24,8 @@
 
 namespace rondo::training::parallel {
 
-namespace {
-
-Sharding sharding(const TrainOptions& options) {
-  return {.name = "zero2",
-          .level = ShardLevel::gradients,
-          .unit_bytes = options.gradients.bucket_bytes};
-}
-
-} // namespace
-
 extern const StrategyKind zero2;
-const StrategyKind zero2{
-    .name = "zero2",
-    .summary = "as zero1, and each rank keeps only its shard of the gradients",
-    .check = checkSharded,
-    .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
-    .show = [](const TrainOptions& options, const Dataset& samples,
-               int ranks) { return showSharded(options, samples, ranks, sharding(options)); },
-    .sharded = true,
-    .redundancy = 1,
-};
+const StrategyKind zero2 = shardedKind<ShardLevel::gradients>(
+    "zero2", "as zero1, and each rank keeps only its shard of the gradients", 1);
 
 } // namespace rondo::training::parallel

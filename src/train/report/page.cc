@@ -1,8 +1,6 @@
 // Builds the report page from its parts.
 #include "train/report/page.h"
 
-#include <algorithm>
-
 #include "train/report/breakdown.h"
 #include "train/report/chart.h"
 #include "train/report/html.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
 
 #include "base/trace_events.h"
 #include "train/report/text_file.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 /// Bytes around every buffer that no call may change; types may begin this far below it.
@@ -238,4 +238,4 @@ std::string Case::describe() const {
          std::to_string(where_.size);
 }
 
-} // namespace compat
+} // namespace rondo::test

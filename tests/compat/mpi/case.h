@@ -10,7 +10,7 @@
 #include "datatypes.h"
 #include "operation.h"
 
-namespace compat {
+namespace rondo::test {
 
 /// Layout of the blocks of a call with counts.
 struct Spread {
@@ -96,4 +96,4 @@ class Case {
   Operation actual_;
 };
 
-} // namespace compat
+} // namespace rondo::test

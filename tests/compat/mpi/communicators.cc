@@ -1,7 +1,7 @@
 // Makes and frees the communicators of the grid.
 #include "communicators.h"
 
-namespace compat {
+namespace rondo::test {
 
 void Communicators::add(const char* name, MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return;
@@ -53,4 +53,4 @@ const Communicator* Communicators::find(const std::string& name) const {
   return nullptr;
 }
 
-} // namespace compat
+} // namespace rondo::test

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace compat {
+namespace rondo::test {
 
 struct Communicator {
   std::string name;
@@ -33,4 +33,4 @@ class Communicators {
   std::vector<Communicator> all_;
 };
 
-} // namespace compat
+} // namespace rondo::test

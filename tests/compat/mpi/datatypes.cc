@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 void maximum(void* in, void* inout, int* count, MPI_Datatype*) {
@@ -258,4 +258,4 @@ std::vector<Operator> Datatypes::operators(const BaseType& base) const {
   return all;
 }
 
-} // namespace compat
+} // namespace rondo::test

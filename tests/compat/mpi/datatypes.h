@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace compat {
+namespace rondo::test {
 
 /// Sort of a type: decides which operators MPI allows on it, and how its values are written.
 enum class Kind {
@@ -97,4 +97,4 @@ void fillBytes(std::uint64_t seed, std::size_t bytes, unsigned char* to);
 /// A pseudo-random number from a number; the same on all ranks.
 std::uint64_t mix(std::uint64_t x);
 
-} // namespace compat
+} // namespace rondo::test

@@ -19,7 +19,7 @@
 #include "options.h"
 #include "progress.h"
 
-using namespace compat;
+using namespace rondo::test;
 
 namespace {
 
@@ -165,7 +165,7 @@ void Grid::run(Shape shape, Form wanted, const Communicator& where) {
     difference = "error class " + std::to_string(errorClass(expected)) + " expected, got " +
                  std::to_string(errorClass(got));
   }
-  progress_.end(compat::name(shape.what), difference);
+  progress_.end(rondo::test::name(shape.what), difference);
 }
 
 void Grid::communicators(const Communicator& where) {

@@ -12,7 +12,7 @@
 #include "case.h"
 #include "progress.h"
 
-using namespace compat;
+using namespace rondo::test;
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "operation.h"
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 struct Groups {
@@ -94,4 +94,4 @@ void checkIntercommunicator(const Communicator& world, Progress& progress) {
   MPI_Comm_free(&half);
 }
 
-} // namespace compat
+} // namespace rondo::test

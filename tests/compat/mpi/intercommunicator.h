@@ -4,9 +4,9 @@
 #include "communicators.h"
 #include "progress.h"
 
-namespace compat {
+namespace rondo::test {
 
 /// Collective over `world`; with one rank it does nothing.
 void checkIntercommunicator(const Communicator& world, Progress& progress);
 
-} // namespace compat
+} // namespace rondo::test

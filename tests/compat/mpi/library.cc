@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 [[noreturn]] void stop(const char* what) {
@@ -62,4 +62,4 @@ const Library& original() {
   return library;
 }
 
-} // namespace compat
+} // namespace rondo::test

@@ -22,7 +22,7 @@
   X(Alltoallv, Ialltoallv)                       \
   X(Barrier, Ibarrier)
 
-namespace compat {
+namespace rondo::test {
 
 struct Library {
 #define COMPAT_MEMBER(blocking, immediate)      \
@@ -40,4 +40,4 @@ const Library& calledByProfilingName();
 /// is none.
 const Library& original();
 
-} // namespace compat
+} // namespace rondo::test

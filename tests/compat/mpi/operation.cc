@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-namespace compat {
+namespace rondo::test {
 
 const char* name(Collective what) {
   switch (what) {
@@ -90,4 +90,4 @@ int call(const Library& library, const Operation& operation, MPI_Request* reques
   std::abort();
 }
 
-} // namespace compat
+} // namespace rondo::test

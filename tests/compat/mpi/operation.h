@@ -6,7 +6,7 @@
 
 #include "library.h"
 
-namespace compat {
+namespace rondo::test {
 
 enum class Collective {
 #define COMPAT_NAME(blocking, immediate) blocking,
@@ -46,4 +46,4 @@ struct Operation {
 /// Makes the call, or its nonblocking form if `request` is not null. Returns MPI's code.
 int call(const Library& library, const Operation& operation, MPI_Request* request);
 
-} // namespace compat
+} // namespace rondo::test

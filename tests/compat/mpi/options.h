@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace compat {
+namespace rondo::test {
 
 struct Options {
   std::uint64_t seed = 1;
@@ -39,4 +39,4 @@ inline Options parse(int argc, char** argv) {
   return options;
 }
 
-} // namespace compat
+} // namespace rondo::test

@@ -8,11 +8,10 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 
 #include "library.h"
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 // Read by the signal handler, so it is plain memory.
@@ -62,4 +61,4 @@ bool Progress::report(const char* program) {
   return sums[1] == 0;
 }
 
-} // namespace compat
+} // namespace rondo::test

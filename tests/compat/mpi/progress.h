@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-namespace compat {
+namespace rondo::test {
 
 /// Counts cases, and prints the first difference of each rank and each collective.
 class Progress {
@@ -28,4 +28,4 @@ class Progress {
   std::map<std::string, long> different_in_;
 };
 
-} // namespace compat
+} // namespace rondo::test

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <filesystem>
 
-namespace compat {
+namespace rondo::test {
 
 void require(bool holds, const std::string& what) {
   if (holds) return;
@@ -40,8 +40,6 @@ int errorClass(int code) {
   return found;
 }
 
-} // namespace compat
-
 namespace {
 
 struct Check {
@@ -49,31 +47,31 @@ struct Check {
   void (*run)();
 };
 
-constexpr Check kChecks[] = {
-    {"ordering", compat::checkOrdering}, {"between", compat::checkBetween},
-    {"apart", compat::checkApart},       {"threads", compat::checkThreads},
-    {"finalize", compat::checkFinalize}, {"columns", compat::checkColumns},
-    {"bottom", compat::checkBottom},     {"unsigned", compat::checkUnsigned},
-    {"late", compat::checkLate},         {"nan", compat::checkNan},
-    {"stopped", compat::checkStopped},   {"immediate", compat::checkImmediate},
-    {"idup", compat::checkIdup},         {"spawned", compat::checkSpawned},
-    {"child", compat::checkChild},       {"many", compat::checkMany},
-    {"refused", compat::checkRefused},   {"aliased", compat::checkAliased},
-    {"errors", compat::checkErrors},     {"statistics", compat::checkStatistics},
-    {"handler", compat::checkHandler},   {"truncate", compat::checkTruncate},
-    {"fatal", compat::checkFatal},       {"killed", compat::checkKilled},
-    {"abort", compat::checkAbort},       {"unfinalized", compat::checkUnfinalized},
-    {"exit", compat::checkExit},         {"descriptors", compat::checkDescriptors},
-    {"freed", compat::checkFreed}};
+constexpr Check kChecks[] = {{"ordering", checkOrdering}, {"between", checkBetween},
+                             {"apart", checkApart},       {"threads", checkThreads},
+                             {"finalize", checkFinalize}, {"columns", checkColumns},
+                             {"bottom", checkBottom},     {"unsigned", checkUnsigned},
+                             {"late", checkLate},         {"nan", checkNan},
+                             {"stopped", checkStopped},   {"immediate", checkImmediate},
+                             {"idup", checkIdup},         {"spawned", checkSpawned},
+                             {"child", checkChild},       {"many", checkMany},
+                             {"refused", checkRefused},   {"aliased", checkAliased},
+                             {"errors", checkErrors},     {"statistics", checkStatistics},
+                             {"handler", checkHandler},   {"truncate", checkTruncate},
+                             {"fatal", checkFatal},       {"killed", checkKilled},
+                             {"abort", checkAbort},       {"unfinalized", checkUnfinalized},
+                             {"exit", checkExit},         {"descriptors", checkDescriptors},
+                             {"freed", checkFreed}};
 
 } // namespace
+} // namespace rondo::test
 
 int main(int argc, char** argv) {
-  for (const Check& check : kChecks) {
+  for (const auto& check : rondo::test::kChecks) {
     if (argc < 2 || std::strcmp(argv[1], check.name) != 0) continue;
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    const bool first = compat::rankIn(MPI_COMM_WORLD) == 0;
+    const bool first = rondo::test::rankIn(MPI_COMM_WORLD) == 0;
     check.run();
     MPI_Finalize();
     if (first) std::printf("%s: ok\n", check.name);

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace compat {
+namespace rondo::test {
 
 /// Ends the job with a message unless `holds`.
 void require(bool holds, const std::string& what);
@@ -51,4 +51,4 @@ void checkAbort();
 void checkUnfinalized();
 void checkExit();
 
-} // namespace compat
+} // namespace rondo::test

@@ -9,7 +9,7 @@
 
 #include "semantics.h"
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 template <typename Value>
@@ -142,4 +142,4 @@ void checkLate() {
   require(sum == sizeOf(MPI_COMM_WORLD), "Allreduce with a late rank");
 }
 
-} // namespace compat
+} // namespace rondo::test

@@ -14,7 +14,7 @@
 #include "library.h"
 #include "semantics.h"
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 /// Erroneous calls that the MPI libraries detect too: they do not check everything that
@@ -220,4 +220,4 @@ void checkUnfinalized() { goOnWithoutFirst(_exit); }
 
 void checkExit() { goOnWithoutFirst(std::exit); }
 
-} // namespace compat
+} // namespace rondo::test

@@ -6,7 +6,7 @@
 
 #include "semantics.h"
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 constexpr int kChildren = 2;
@@ -212,4 +212,4 @@ void checkMany() {
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
-} // namespace compat
+} // namespace rondo::test

@@ -12,7 +12,7 @@
 
 #include "semantics.h"
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 /// Far more bytes than any MPI library sends before the receiver asks for them.
@@ -255,4 +255,4 @@ void checkDescriptors() {
                                    std::to_string(after) + " in 180 communicators");
 }
 
-} // namespace compat
+} // namespace rondo::test

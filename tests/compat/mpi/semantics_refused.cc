@@ -8,7 +8,7 @@
 #include "operation.h"
 #include "semantics.h"
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 constexpr int kFew = 4;
@@ -172,4 +172,4 @@ void checkAliased() {
   MPI_Comm_free(&comm);
 }
 
-} // namespace compat
+} // namespace rondo::test

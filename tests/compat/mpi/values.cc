@@ -4,7 +4,7 @@
 
 #include "datatypes.h"
 
-namespace compat {
+namespace rondo::test {
 namespace {
 
 void putInteger(std::int64_t value, int size, unsigned char* to) {
@@ -113,4 +113,4 @@ void fillBytes(std::uint64_t seed, std::size_t bytes, unsigned char* to) {
   }
 }
 
-} // namespace compat
+} // namespace rondo::test

@@ -1,6 +1,5 @@
 // Tests NCCL's functions on emulated devices. The library's sources are linked into the test.
 #include <cstdlib>
-#include <numeric>
 #include <thread>
 #include <vector>
 

@@ -1,6 +1,5 @@
 // Public calls on the fake CUDA runtime: all code between them and the kernels' source is the code
 // that runs on a GPU.
-#include <algorithm>
 
 #include "device/cuda/cuda_machine.h"
 #include "plan/registry.h"

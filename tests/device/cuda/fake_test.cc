@@ -1,7 +1,6 @@
 // The fake checks CUDA's rules: each case breaks one rule and must be reported.
 #include <cuda.h>
 
-#include <atomic>
 #include <cstring>
 
 #include "device/cuda/cuda_machine.h"

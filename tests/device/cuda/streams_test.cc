@@ -1,5 +1,4 @@
 // Which streams a rank may use; launches of one communicator never run at the same time.
-#include <optional>
 
 #include "device/cuda/cuda_machine.h"
 #include "support/caught.h"

@@ -8,7 +8,6 @@
 // RANK is the number of the process, RANKS has a bit for each that took part, and times are in
 // nanoseconds.
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,7 +15,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <optional>
 #include <string>
 #include <thread>

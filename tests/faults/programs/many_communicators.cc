@@ -5,7 +5,6 @@
 // DESCRIPTORS BYTES", the total of the unused ones; then "RANK used COUNT TEXT", with the first
 // error, if any; then "RANK small BYTES", the total of the last kind; then "RANK world SUM", the
 // result of another call on the job's own communicator.
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -33,7 +33,6 @@
 #include "support/paths.h"
 
 using namespace rondo::test;
-using namespace rondo::test::soak;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 

@@ -22,7 +22,6 @@
 
 using namespace rondo;
 using namespace rondo::test;
-using namespace rondo::test::soak;
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "rondo/transports.h"
 #include "support/collective_case.h"
 
-namespace rondo::test::soak {
+namespace rondo::test {
 
 /// What happens in a round. In rounds that break, all ranks call until the communicator fails, and
 /// then shrink it.
@@ -246,4 +246,4 @@ class Maker {
 
 inline World makeWorld(std::uint64_t seed, int index) { return Maker(seed, index).make(); }
 
-} // namespace rondo::test::soak
+} // namespace rondo::test

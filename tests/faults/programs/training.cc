@@ -8,7 +8,6 @@
 // NUMBER ACCURACY STEPS RANKS" at the end, or "refused NUMBER CODE CULPRIT TEXT".
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 

@@ -11,16 +11,16 @@
 #include "fuzz/targets.h"
 
 namespace {
-const rondo::fuzz::Target* chosen = nullptr;
+const rondo::test::Target* chosen = nullptr;
 } // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   const std::string name = *argc > 1 ? (*argv)[1] : "";
-  for (const auto& target : rondo::fuzz::targets())
+  for (const auto& target : rondo::test::targets())
     if (target.name == name) chosen = &target;
   if (!chosen) {
     std::fprintf(stderr, "the first argument must be one of:");
-    for (const auto& target : rondo::fuzz::targets())
+    for (const auto& target : rondo::test::targets())
       std::fprintf(stderr, " %s", std::string(target.name).c_str());
     std::fprintf(stderr, "\n");
     std::exit(2);

@@ -2,7 +2,6 @@
 #include "train/data/folds.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include "rondo/error.h"

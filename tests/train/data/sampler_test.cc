@@ -2,7 +2,6 @@
 #include "train/data/sampler.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "support/test.h"

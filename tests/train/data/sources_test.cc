@@ -205,7 +205,7 @@ TEST_CASE("a wrong setting of synthetic data is refused by its name") {
     requireComplaint("synthetic:" + settings, ErrorCode::invalid_argument,
                      "train: data \"synthetic:" + settings + "\": ", says);
   };
-  refused("size=3", "\"size\" is no setting; there are: shape, classes, train, test, seed");
+  refused("size=3", "unknown setting \"size\"; valid: shape, classes, train, test, seed");
   refused("", "\"\" is no setting");
   refused("train=0", "train must be a number from 1 to");
   refused("train=5x", "train must be a number");

@@ -45,7 +45,7 @@ TEST_CASE("an unknown model is refused with a list of the valid ones") {
     FAIL("accepted");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::invalid_argument);
-    CHECK(std::string(error.what()).starts_with("train: model \"lenet\"; there is: mlp"));
+    CHECK(std::string(error.what()).starts_with("train: unknown model \"lenet\"; valid: mlp"));
   }
 }
 

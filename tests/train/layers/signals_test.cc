@@ -2,7 +2,6 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <span>
 
 #include "rondo/error.h"
 #include "support/test.h"
@@ -187,7 +186,7 @@ TEST_CASE("an unknown optimizer and settings out of range are refused with the v
       REQUIRE(std::string(error.what()).find(text) != std::string::npos);
     }
   };
-  refused("adam", {}, "optimizer \"adam\"; there are: sgd, adamw, lars");
+  refused("adam", {}, "unknown optimizer \"adam\"; valid: sgd, adamw, lars");
   refused("sgd", {.momentum = 1.5}, "momentum is 1.5");
   refused("sgd", {.momentum = std::nan("")}, "momentum is nan");
   refused("sgd", {.weight_decay = -1}, "weight_decay is -1");

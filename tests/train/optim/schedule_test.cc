@@ -72,7 +72,7 @@ TEST_CASE("scaling rules follow the batch or its square root") {
 TEST_CASE("an unknown schedule is refused with a list of the known ones") {
   REQUIRE(training::scheduleKind("cosine") == Schedule::Kind::cosine);
   REQUIRE_THROWS_WITH(training::scheduleKind("linear"),
-                      "train: schedule \"linear\"; there are: constant, step, cosine");
+                      "train: unknown schedule \"linear\"; valid: constant, step, cosine");
 }
 
 TEST_CASE(

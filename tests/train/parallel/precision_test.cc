@@ -80,20 +80,20 @@ TEST_CASE("an unknown precision is refused with a list of the valid ones") {
     train(comm, options);
   });
   CHECK(thrown.code == ErrorCode::invalid_argument);
-  CHECK(contains(thrown.text, "precision \"half\"; there is: float32, bfloat16"));
+  CHECK(contains(thrown.text, "precision \"half\"; valid: float32, bfloat16"));
 }
 
 TEST_CASE("an unknown or unsupported precision is refused before training starts") {
   const std::string train = "$RONDO train -p 2 --data synthetic --steps 2 --precision ";
-  const tools::Outcome unknown = tools::shell(train + "float8");
+  const Outcome unknown = shell(train + "float8");
   CHECK(unknown.status != 0);
   CHECK(contains(unknown.err, "float8"));
   CHECK(contains(unknown.err, "bfloat16"));
   // This variable of oneDNN simulates a processor without the instructions.
-  const tools::Outcome old = tools::shell("ONEDNN_MAX_CPU_ISA=AVX2 " + train + "bfloat16");
+  const Outcome old = shell("ONEDNN_MAX_CPU_ISA=AVX2 " + train + "bfloat16");
   INFO(old.err);
   CHECK(old.status == 3);
-  CHECK(tools::linesOf(old.err).size() == 1);
+  CHECK(linesOf(old.err).size() == 1);
   CHECK(contains(old.err, "precision bfloat16: this processor has no instructions for it"));
 }
 

@@ -10,11 +10,8 @@ namespace rondo::test {
 
 #ifdef RONDO_HAVE_DNNL
 
-using tools::Outcome;
-using tools::shell;
-
 TEST_CASE("every rank names a server that dies, over shared memory and over sockets") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   for (const char* transport : {"shm", "tcp"})
     for (const char* consistency : {"bsp", "asp"}) {
       // Rank 0 is a server, not a worker.
@@ -24,7 +21,7 @@ TEST_CASE("every rank names a server that dies, over shared memory and over sock
           transport + " --consistency " + consistency +
           " --data synthetic:shape=1x8x8,train=2000,test=100 --batch 20 --epochs 500 --metrics " +
           metrics + " &\nJOB=$!\nwhile [ ! -s " + metrics + " ]; do sleep 0.01; done\n" +
-          tools::killRank(0) + "wait $JOB\n");
+          killRank(0) + "wait $JOB\n");
       INFO(transport << ", " << consistency << ": " << outcome.err);
       REQUIRE(outcome.status == 128 + 9);
       REQUIRE(contains(outcome.err, "rank 0 (pid "));
@@ -43,7 +40,7 @@ TEST_CASE("a wrong value of a straggler option is refused with the usage of the 
 }
 
 TEST_CASE("a sweep trains once for each line, and its page shows all runs") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.file("sweep"), json = folder.file("json");
   std::ofstream(file) << "# a comment\n\none: -p 1 --batch 20\n"
                          "two, <fast>: -p 2 --batch 40 --scale-lr 20 --scaling sqrt\r\n"
@@ -55,7 +52,7 @@ TEST_CASE("a sweep trains once for each line, and its page shows all runs") {
       file + " --report " + folder.file("out") + " --json " + json);
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
-  const auto runs = nlohmann::json::parse(tools::readFile(json))["runs"];
+  const auto runs = nlohmann::json::parse(readFile(json))["runs"];
   REQUIRE(runs.size() == 4);
   REQUIRE(contains(std::string(runs[3]["ended"]), "not finite"));
   REQUIRE(runs[2]["ended"] == "");
@@ -68,7 +65,7 @@ TEST_CASE("a sweep trains once for each line, and its page shows all runs") {
   }
   REQUIRE(runs[1]["epoch_noise_scale"].empty());
   REQUIRE(runs[2]["epoch_noise_scale"].size() == 3);
-  const std::string page = tools::readFile(folder.file("out/index.html"));
+  const std::string page = readFile(folder.file("out/index.html"));
   REQUIRE(contains(page, "two, &lt;fast&gt;"));
   REQUIRE(contains(page, "Accuracy against time"));
   REQUIRE(contains(page, "Gradient noise scale"));
@@ -87,7 +84,7 @@ TEST_CASE("a rank that is only a server shows no time for computation") {
 }
 
 TEST_CASE("a wrong line of a sweep is named before anything is trained") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.file("sweep");
   for (const auto& [lines, complaint] : std::vector<std::pair<std::string, std::string>>{
            {"one: -p 1\n-p 2\n", "line 2"},

@@ -12,9 +12,6 @@ namespace rondo::test {
 #ifdef RONDO_HAVE_DNNL
 
 using nlohmann::json;
-using tools::Outcome;
-using tools::readFile;
-using tools::shell;
 
 namespace {
 
@@ -22,7 +19,7 @@ const std::string kTrain =
     "$RONDO train --data synthetic:shape=1x8x8,train=400,test=80 --batch 20 --epochs 2 ";
 
 /// Writes a sweep of so many lines and returns its path.
-std::string sweepOf(const tools::TemporaryFolder& folder, int lines) {
+std::string sweepOf(const TemporaryFolder& folder, int lines) {
   std::ofstream file(folder.file("sweep"));
   for (int i = 1; i <= lines; ++i)
     file << "run " << i << ": --lr 0.0" << i << " --seed " << i % 3 << "\n";
@@ -39,7 +36,7 @@ json runsOf(const std::string& path) {
 } // namespace
 
 TEST_CASE("a sweep has the same results on any number of ranks, threads or processes") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string sweep = sweepOf(folder, 8);
   json expected;
   for (const std::string ranks : {"-p 1", "-p 2", "-p 3 --threads", "-p 2 --transport tcp"}) {
@@ -52,7 +49,7 @@ TEST_CASE("a sweep has the same results on any number of ranks, threads or proce
     REQUIRE(runs.size() == 8);
     if (expected.empty()) expected = runs;
     REQUIRE(runs == expected);
-    REQUIRE(tools::linesOf(outcome.out).size() == 9);
+    REQUIRE(linesOf(outcome.out).size() == 9);
     const std::string best = json::parse(readFile(folder.file("json"))).at("best");
     REQUIRE(contains(outcome.out, "best: " + best + ", with an accuracy of "));
     REQUIRE(contains(readFile(folder.file("out/index.html")), "<p>best: " + best));
@@ -66,7 +63,7 @@ TEST_CASE("a sweep has the same results on any number of ranks, threads or proce
 }
 
 TEST_CASE("lines of a sweep that fail are results, and the others go on") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string sweep = folder.file("sweep");
   std::ofstream(sweep) << "good: --lr 0.01\nunknown: --no-such-thing\nnowhere: --data " +
                               folder.file("") +
@@ -90,7 +87,7 @@ TEST_CASE("lines of a sweep that fail are results, and the others go on") {
 }
 
 TEST_CASE("a sweep that was killed or stopped continues with the runs that are left") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string sweep = sweepOf(folder, 8), results = folder.file("results");
   const std::string job = kTrain + "--pace 5 -p 2 --parallel --sweep " + sweep + " --json ";
   REQUIRE(shell(job + folder.file("whole")).status == 0);
@@ -102,24 +99,24 @@ TEST_CASE("a sweep that was killed or stopped continues with the runs that are l
               " $JOB\nwait $JOB\n");
     INFO(signal << ": " << begun.out << begun.err);
     REQUIRE(begun.status == (signal == "9" ? 128 + 9 : 130));
-    const auto kept = static_cast<int>(tools::linesOf(readFile(results)).size());
+    const auto kept = static_cast<int>(linesOf(readFile(results)).size());
     REQUIRE(kept >= 2);
     REQUIRE(kept < 8);
     std::ofstream(results, std::ios::app) << "{\"name\": \"ru"; // as if killed amid a line
     const Outcome rest = shell(job + folder.file("all") + " --results " + results);
     INFO(rest.out << rest.err);
     REQUIRE(rest.status == 0);
-    REQUIRE(tools::countOf(rest.out, " is in " + results) == kept);
+    REQUIRE(countOf(rest.out, " is in " + results) == kept);
     REQUIRE(runsOf(folder.file("all")) == runsOf(folder.file("whole")));
-    REQUIRE(tools::linesOf(readFile(results)).size() == 8);
+    REQUIRE(linesOf(readFile(results)).size() == 8);
   }
   const Outcome changed = shell(job + folder.file("all") + " --momentum 0.5 --results " + results);
   REQUIRE(changed.status == 0); // results with other options do not count
-  REQUIRE(tools::countOf(changed.out, " is in ") == 0);
+  REQUIRE(countOf(changed.out, " is in ") == 0);
 }
 
 TEST_CASE("folds train one run each; a fold is the same alone and among all") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string report = " --json " + folder.file("json");
   const Outcome outcome = shell(kTrain + "--folds 3 -p 2 --report " + folder.file("out") + report);
   INFO(outcome.out << outcome.err);
@@ -140,7 +137,7 @@ TEST_CASE("folds train one run each; a fold is the same alone and among all") {
 
 // Proves: no fold's run begins, so that each of them would be refused.
 TEST_CASE("more folds than samples are refused once, before the first run") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string results = folder.file("results");
   const Outcome outcome = shell(kTrain + "--folds 1000 -p 2 --results " + results);
   const std::string said = outcome.out + outcome.err;
@@ -152,7 +149,7 @@ TEST_CASE("more folds than samples are refused once, before the first run") {
 }
 
 TEST_CASE("options that do not belong to sweeps and folds are refused") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string sweep = sweepOf(folder, 1);
   for (const auto& [options, complaint] : std::vector<std::pair<std::string, std::string>>{
            {"--parallel", "--sweep"},

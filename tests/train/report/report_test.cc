@@ -2,7 +2,6 @@
 // shows its data, and loads nothing from outside.
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
 // Implements trainPipelines() and prints the cut and the timetable of a pipeline.
 #include "train/loop/compute_threads.h"
+#include "train/named.h"
 #include "train/parallel/pipeline/diagram.h"
 #include "train/parallel/pipeline/traffic.h"
 #include "train/parallel/plan_text.h"
@@ -32,12 +33,7 @@ std::string parts(const PreparedModel& prepared, const PipelineShape& shape, std
 
 } // namespace
 
-std::vector<TrainChoice> trainPipelines() {
-  std::vector<TrainChoice> all;
-  for (const PipelineKind* kind : pipelineKinds())
-    all.push_back({std::string(kind->name), std::string(kind->summary)});
-  return all;
-}
+std::vector<TrainChoice> trainPipelines() { return choicesOf(pipelineKinds()); }
 
 std::string training::showPipeline(const TrainOptions& wanted, const Dataset& samples, int ranks) {
   const ComputeThreads threads;

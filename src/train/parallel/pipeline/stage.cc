@@ -1,7 +1,6 @@
 #include "train/parallel/pipeline/stage.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "train/parallel/end_work.h"
 #include "train/parallel/pipeline/replica_part.h"

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rondo/error.h"
+#include "train/named.h"
 
 namespace rondo::training {
 
@@ -35,13 +36,7 @@ std::vector<const PipelineKind*> pipelineKinds() {
 }
 
 const PipelineKind& pipelineKind(std::string_view name) {
-  std::string valid;
-  for (const PipelineKind* kind : pipelineKinds()) {
-    if (name == kind->name) return *kind;
-    valid += (valid.empty() ? "" : ", ") + std::string(kind->name);
-  }
-  throw Error(ErrorCode::invalid_argument,
-              "train: pipeline \"" + std::string(name) + "\"; there is: " + valid);
+  return named(pipelineKinds(), "pipeline", name);
 }
 
 namespace {

@@ -19,7 +19,7 @@ Staleness::Staleness(const std::string& text) {
     if (error == std::errc() && at == end && bound_ >= 0 && bound_ != kUnbounded) return;
   }
   throw Error(ErrorCode::invalid_argument,
-              "train: consistency \"" + text + "\"; there is: bsp, ssp:STALENESS, asp");
+              "train: unknown consistency \"" + text + "\"; valid: bsp, ssp:STALENESS, asp");
 }
 
 } // namespace rondo::training::servers

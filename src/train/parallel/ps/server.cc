@@ -1,7 +1,5 @@
 #include "train/parallel/ps/server.h"
 
-#include <algorithm>
-
 #include "train/parallel/end_work.h"
 
 namespace rondo::training::servers {

@@ -7,6 +7,11 @@
 
 namespace rondo::training {
 
+std::vector<std::size_t> unitBytes(const TrainOptions& options, ShardLevel level) {
+  if (level == ShardLevel::parameters) return {options.sharding.unit_bytes};
+  return options.gradients.bucket_bytes;
+}
+
 std::vector<std::size_t> ShardSlots::sizes(const ShardLayout& layout, ShardLevel level) {
   if (level == ShardLevel::optimizer) return {};
   std::vector<std::size_t> sizes(level == ShardLevel::parameters ? kOfParameters : kOfGradients);

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "rondo/train_options.h"
 #include "train/parallel/sharding/layout.h"
 
 namespace rondo::training {
@@ -16,6 +18,9 @@ enum class ShardLevel {
   gradients,  ///< ZeRO-2
   parameters, ///< ZeRO-3
 };
+
+/// The caps of the units of a run, for shardLayout().
+std::vector<std::size_t> unitBytes(const TrainOptions& options, ShardLevel level);
 
 /// Maximum number of bytes that a rank holds at any time. Excludes activations, workspace of the
 /// compute library, and running statistics of batch norm.

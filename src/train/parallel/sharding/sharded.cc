@@ -19,7 +19,7 @@ namespace {
 
 class Sharded : public Strategy {
  public:
-  Sharded(const Setup& setup, const Sharding& sharding);
+  Sharded(const Setup& setup, ShardLevel level);
   ~Sharded() override;
 
   StepResult run(const Position& done, std::int64_t meeting, Timeline* timeline) override;
@@ -59,10 +59,10 @@ std::size_t parts(const Setup& setup) {
          static_cast<std::size_t>(setup.options.accumulate);
 }
 
-Sharded::Sharded(const Setup& setup, const Sharding& sharding)
+Sharded::Sharded(const Setup& setup, ShardLevel level)
     : comm_(setup.comm),
       options_(setup.options),
-      replica_(setup, sharding),
+      replica_(setup, level),
       samples_(options_, setup.data, parts(setup)),
       schedule_(schedule(options_, totalSteps(options_, setup.data))),
       ready_([this](std::size_t weight) { replica_.model().stands(weight); }),
@@ -176,18 +176,18 @@ void checkSharded(const TrainOptions& options, int ranks) {
 }
 
 std::string showSharded(const TrainOptions& options, const Dataset& samples, int ranks,
-                        const Sharding& sharding) {
+                        ShardLevel level) {
   const Mesh mesh = strategyMesh(options, ranks, Axis::shard);
   const Network network(options.model, samples.shape, samples.classes);
   const ShardLayout layout =
       shardLayout(sizesOf(network.nodes()), static_cast<std::size_t>(mesh.size(Axis::shard)),
-                  sharding.unit_bytes);
-  return shardPlanText(layout, sharding.level, mesh, optimizerKind(options.optimizer.name).arrays,
+                  unitBytes(options, level));
+  return shardPlanText(layout, level, mesh, optimizerKind(options.optimizer.name).arrays,
                        options.gradients.hook != "none");
 }
 
-std::unique_ptr<Strategy> makeSharded(const Setup& setup, const Sharding& sharding) {
-  return std::make_unique<Sharded>(setup, sharding);
+std::unique_ptr<Strategy> makeSharded(const Setup& setup, ShardLevel level) {
+  return std::make_unique<Sharded>(setup, level);
 }
 
 } // namespace rondo::training

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "train/parallel/sharding/sharded_replica.h"
 #include "train/parallel/strategy.h"
@@ -15,9 +16,22 @@ void checkSharded(const TrainOptions& options, int ranks);
 
 /// Implements StrategyKind::show.
 std::string showSharded(const TrainOptions& options, const Dataset& samples, int ranks,
-                        const Sharding& sharding);
+                        ShardLevel level);
 
 /// Collective. Throws the errors of ShardedReplica.
-std::unique_ptr<Strategy> makeSharded(const Setup& setup, const Sharding& sharding);
+std::unique_ptr<Strategy> makeSharded(const Setup& setup, ShardLevel level);
+
+template <ShardLevel level>
+constexpr StrategyKind shardedKind(std::string_view name, std::string_view summary,
+                                   int redundancy) {
+  return {.name = name,
+          .summary = summary,
+          .check = checkSharded,
+          .make = [](const Setup& setup) { return makeSharded(setup, level); },
+          .show = [](const TrainOptions& options, const Dataset& samples,
+                     int ranks) { return showSharded(options, samples, ranks, level); },
+          .sharded = true,
+          .redundancy = redundancy};
+}
 
 } // namespace rondo::training

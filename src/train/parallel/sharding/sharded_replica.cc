@@ -12,9 +12,9 @@ namespace rondo::training {
 
 namespace {
 
-ShardSettings settings(const TrainOptions& options, const Sharding& sharding) {
-  return {.level = sharding.level,
-          .unit_bytes = sharding.unit_bytes,
+ShardSettings settings(const TrainOptions& options, ShardLevel level) {
+  return {.level = level,
+          .unit_bytes = unitBytes(options, level),
           .optimizer = options.optimizer.name,
           .optimizer_settings = optimizerSettings(options),
           .micro_batches = options.accumulate,
@@ -24,7 +24,7 @@ ShardSettings settings(const TrainOptions& options, const Sharding& sharding) {
 
 } // namespace
 
-ShardedReplica::ShardedReplica(const Setup& setup, const Sharding& sharding)
+ShardedReplica::ShardedReplica(const Setup& setup, ShardLevel level)
     : comm_(setup.comm),
       data_(setup.data),
       mesh_(strategyMesh(setup.options, comm_.size(), Axis::shard)),
@@ -35,19 +35,20 @@ ShardedReplica::ShardedReplica(const Setup& setup, const Sharding& sharding)
     network_ =
         std::make_unique<Network>(setup.options.model, data_.train.shape, data_.train.classes,
                                   computeOf(setup.options.device, setup.options.precision, comm_));
-    checkMemory(setup, sharding);
+    checkMemory(setup, level);
     return {};
   });
   placeState();
   model_ = std::make_unique<ShardedModel>(shards_, replicas_ ? &*replicas_ : nullptr, *network_,
-                                          setup.options.seed, settings(setup.options, sharding));
+                                          setup.options.seed, settings(setup.options, level));
 }
 
 /// Checks the rank that holds most, so that all ranks come to the same result.
-void ShardedReplica::checkMemory(const Setup& setup, const Sharding& sharding) const {
+void ShardedReplica::checkMemory(const Setup& setup, ShardLevel level) const {
   const auto ranks = static_cast<std::size_t>(shards_.size());
-  const ShardLayout layout = shardLayout(sizesOf(network_->nodes()), ranks, sharding.unit_bytes);
-  MemoryQuestion question{.level = sharding.level,
+  const ShardLayout layout =
+      shardLayout(sizesOf(network_->nodes()), ranks, unitBytes(setup.options, level));
+  MemoryQuestion question{.level = level,
                           .arrays = optimizerKind(setup.options.optimizer.name).arrays,
                           .accumulates = setup.options.accumulate > 1,
                           .narrow = setup.options.gradients.hook != "none"};
@@ -55,7 +56,7 @@ void ShardedReplica::checkMemory(const Setup& setup, const Sharding& sharding) c
   for (question.rank = 0; question.rank < ranks; ++question.rank)
     most = std::max(most, predictedMemory(layout, question),
                     [](const auto& a, const auto& b) { return a.total() < b.total(); });
-  requireFits(sharding.name, most, setup.options.sharding.memory_limit);
+  requireFits(setup.options.strategy, most, setup.options.sharding.memory_limit);
 }
 
 /// Lays out the state as a Replica does.

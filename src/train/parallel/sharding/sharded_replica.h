@@ -15,18 +15,11 @@
 
 namespace rondo::training {
 
-/// The properties that differ between the sharded strategies.
-struct Sharding {
-  std::string name; ///< name of the strategy, for errors
-  ShardLevel level;
-  std::vector<std::size_t> unit_bytes; ///< caps for shardLayout()
-};
-
 class ShardedReplica {
  public:
   /// Collective. Throws on all ranks: the errors of Network, and Error(invalid_argument) if some
   /// rank would hold more than memory_limit.
-  ShardedReplica(const Setup& setup, const Sharding& sharding);
+  ShardedReplica(const Setup& setup, ShardLevel level);
 
   Network& network() { return *network_; }
   ShardedModel& model() { return *model_; }
@@ -48,7 +41,7 @@ class ShardedReplica {
 
  private:
   bool first() const { return mesh_.coordinate(Axis::data, comm_.rank()) == 0; }
-  void checkMemory(const Setup& setup, const Sharding& sharding) const;
+  void checkMemory(const Setup& setup, ShardLevel level) const;
   void placeState();
   std::string firstNotFinite(const ShardUnit& unit, const float* values) const;
 

@@ -1,7 +1,5 @@
 #include "train/parallel/tensor/sliced_tensors.h"
 
-#include <algorithm>
-
 namespace rondo::training {
 
 namespace {

@@ -1,7 +1,6 @@
 #include "train/parallel/tensor/tensor_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 

@@ -1,7 +1,6 @@
 // Streams, events, captures and graphs of the fake.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
 #include "device/cuda/fake/entry.h"
 

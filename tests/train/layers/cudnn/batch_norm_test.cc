@@ -7,11 +7,10 @@
 #include "train/layers/fold.h"
 #include "train/layers/rank_sum.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace rondo::training;
-
+namespace rondo::test {
 namespace {
+
+using namespace training;
 
 constexpr std::size_t kClasses = 3;
 constexpr SampleShape kShape{5, 3, 2};
@@ -151,3 +150,5 @@ TEST_CASE("statistics over ranks stay precise if the mean is far from zero") {
                 found = outcome(kOnGpu, gpu, samples, pass);
   CHECK(near(found.statistics, wanted.statistics));
 }
+
+} // namespace rondo::test

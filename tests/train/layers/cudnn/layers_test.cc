@@ -1,11 +1,10 @@
 // Compares each GPU layer for images with the CPU's: odd sizes, strides, padding, a batch of one.
 #include "train/layers/cudnn/twin.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace rondo::training;
-
+namespace rondo::test {
 namespace {
+
+using namespace training;
 
 constexpr std::size_t kClasses = 4;
 
@@ -53,3 +52,5 @@ TEST_CASE("the mean of all places on a GPU equals the CPU's") {
       checkTwins({Convolution{3, {.kernel = 1}}, GlobalAveragePool{}, Linear{kClasses}}, shape,
                  count);
 }
+
+} // namespace rondo::test

@@ -3,11 +3,10 @@
 #include "train/models/model.h"
 #include "train/models/resnet.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace rondo::training;
-
+namespace rondo::test {
 namespace {
+
+using namespace training;
 
 constexpr std::size_t kClasses = 4;
 
@@ -67,3 +66,5 @@ TEST_CASE("a residual network of bottlenecks trains on a GPU as on the CPU") {
     models::append(layers, more);
   checkTwins(layers, {3, 16, 16}, 4, 3);
 }
+
+} // namespace rondo::test

@@ -1,16 +1,14 @@
 // Tests a GPU whose work does not end: every wait ends with an error in time.
 #include <atomic>
-#include <thread>
 
 #include "support/caught.h"
 #include "train/layers/cudnn/fake/objects.h"
 #include "train/layers/cudnn/twin.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace rondo::training;
-
+namespace rondo::test {
 namespace {
+
+using namespace training;
 
 constexpr SampleShape kShape{2, 3, 4};
 constexpr std::size_t kClasses = 5, kCount = 3;
@@ -131,3 +129,5 @@ TEST_CASE("while a program's work does not end, other programs are destroyed wit
   CHECK(device.cuda().held() == held);
   CHECK(device.cuda().complaints() == std::vector<std::string>{});
 }
+
+} // namespace rondo::test

@@ -6,18 +6,15 @@
 #include "train/layers/cudnn/twin.h"
 #include "train/models/model.h"
 
-using namespace rondo;
-using namespace rondo::test;
-using namespace rondo::training;
-
+namespace rondo::test {
 namespace {
+
+using namespace training;
 
 constexpr SampleShape kShape{2, 3, 4};
 constexpr std::size_t kClasses = 5, kCount = 6;
 
-Binding bindingOf(const Model& model, bool training) {
-  return test::bindingOf(model, training, kCount);
-}
+Binding bindingOf(const Model& model, bool training) { return bindingOf(model, training, kCount); }
 
 const LayerValues kEverything = {Flatten{}, Linear{9},     Relu{}, Dropout{0.4},
                                  Linear{7}, Dropout{0.25}, Relu{}, Linear{kClasses}};
@@ -267,3 +264,5 @@ TEST_CASE("a precision that the GPU layers do not support is refused", "[cudnn]"
   CHECK(precision.code == ErrorCode::unsupported);
   made.requireNothingLeft();
 }
+
+} // namespace rondo::test

@@ -237,7 +237,7 @@ TEST_CASE("shapes that a kind does not support are refused") {
   // 1f1b always has one lap
   CHECK(refused("1f1b", {.stages = 2, .micro_batches = 5, .laps = 2}) == "accepted");
   CHECK(refused("2f2b", {}) ==
-        "train: pipeline \"2f2b\"; there is: naive, gpipe, 1f1b, interleaved");
+        "train: unknown pipeline \"2f2b\"; valid: naive, gpipe, 1f1b, interleaved");
 }
 
 TEST_CASE("a diagram has a row for each stage and a column for each unit of time") {

@@ -116,7 +116,7 @@ TEST_CASE("every optimizer trains through a pipeline as on one rank") {
 }
 
 TEST_CASE("a checkpoint continues with another number of stages, and under another strategy") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   TrainOptions options = modelRun("cnn");
   options.optimizer.name = "adamw";
   options.optimizer.learning_rate = 0.001;
@@ -190,7 +190,7 @@ TEST_CASE("an impossible pipeline gives the same error on all ranks") {
   CHECK(thrown(4, pipelined(options, "interleaved", 4)) ==
         "train: pipeline: 4 stages with 2 parts each, but model mlp can be cut into 4 parts at "
         "most");
-  CHECK(contains(thrown(2, pipelined(options, "zigzag", 4)), "there is: naive, gpipe, 1f1b"));
+  CHECK(contains(thrown(2, pipelined(options, "zigzag", 4)), "valid: naive, gpipe, 1f1b"));
   TrainOptions clipped = pipelined(options, "1f1b", 4), plain = options;
   clipped.gradients.hook = "bf16";
   CHECK(contains(thrown(2, clipped), "strategy pipeline takes no hook"));
@@ -213,38 +213,37 @@ TEST_CASE(
 }
 
 TEST_CASE("all ranks name a killed stage, and --resume ends with the same bytes") {
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string command =
       "train -p 3 --strategy pipeline --micro-batches 4 --data "
       "synthetic:shape=1x8x8,train=2000,test=100 --batch 20 --epochs 5 --verify-every 500 ";
-  REQUIRE(tools::shell("$RONDO " + command + "--checkpoint " + folder.file("whole")).status == 0);
+  REQUIRE(shell("$RONDO " + command + "--checkpoint " + folder.file("whole")).status == 0);
   const std::string file = folder.file("killed");
-  const tools::Outcome outcome =
-      tools::shell("$RONDO " + command + "--checkpoint " + file +
-                   " --checkpoint-every 20 &\nJOB=$!\nwhile [ ! -e " + file +
-                   " ]; do sleep 0.01; done\n" + tools::killRank(2) + "wait $JOB\n");
+  const Outcome outcome = shell("$RONDO " + command + "--checkpoint " + file +
+                                " --checkpoint-every 20 &\nJOB=$!\nwhile [ ! -e " + file +
+                                " ]; do sleep 0.01; done\n" + killRank(2) + "wait $JOB\n");
   INFO(outcome.err);
   REQUIRE(outcome.status == 128 + 9);
   REQUIRE(contains(outcome.err, "rank 2 (pid "));
   for (const char* survivor : {"rank 0", "rank 1"})
     REQUIRE(contains(outcome.err, std::string(survivor) + ": peer_dead: rank 2 died"));
-  const tools::Outcome rest = tools::shell("$RONDO " + command + "--resume --checkpoint " + file);
+  const Outcome rest = shell("$RONDO " + command + "--resume --checkpoint " + file);
   INFO(rest.err);
   REQUIRE(rest.status == 0);
-  REQUIRE((tools::readFile(file) == tools::readFile(folder.file("whole"))));
+  REQUIRE((readFile(file) == readFile(folder.file("whole"))));
 }
 
 TEST_CASE("all ranks of a mesh give a killed rank the same name") {
   // One neighbour knows it as rank 1 of a pipeline, another as rank 1 of the ranks of a stage.
-  const tools::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.file("file");
   for (const char* mesh : {"data=2,pipe=2", "pipe=2,tensor=2", "shard=2,pipe=2"}) {
-    const tools::Outcome outcome = tools::shell(
-        "rm -f " + file +
-        "\n$RONDO train -p 4 --strategy pipeline --micro-batches 4 --data "
-        "synthetic:shape=1x8x8,train=2000,test=100 --epochs 100 --mesh " +
-        mesh + " --checkpoint " + file + " --checkpoint-every 2 &\nJOB=$!\nwhile [ ! -e " + file +
-        " ]; do sleep 0.01; done\n" + tools::killRank(3) + "wait $JOB\n");
+    const Outcome outcome =
+        shell("rm -f " + file +
+              "\n$RONDO train -p 4 --strategy pipeline --micro-batches 4 --data "
+              "synthetic:shape=1x8x8,train=2000,test=100 --epochs 100 --mesh " +
+              mesh + " --checkpoint " + file + " --checkpoint-every 2 &\nJOB=$!\nwhile [ ! -e " +
+              file + " ]; do sleep 0.01; done\n" + killRank(3) + "wait $JOB\n");
     INFO(mesh << "\n" << outcome.err);
     REQUIRE(outcome.status == 128 + 9);
     for (const char* survivor : {"rank 0", "rank 1", "rank 2"})
@@ -253,7 +252,7 @@ TEST_CASE("all ranks of a mesh give a killed rank the same name") {
 }
 
 TEST_CASE("--show-schedule prints the cut and the timetable without training") {
-  const tools::Outcome outcome = tools::shell(
+  const Outcome outcome = shell(
       "$RONDO train --show-schedule --strategy pipeline --pipeline gpipe -p 2 --micro-batches 2 "
       "--batch 40 "
       "--data synthetic:shape=1x8x8,train=130,test=30");

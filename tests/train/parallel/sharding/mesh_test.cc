@@ -78,16 +78,16 @@ TEST_CASE("the axis that is named last is the least significant") {
 }
 
 TEST_CASE("a text that is not a mesh is refused by name") {
-  const std::string axes = "; there is: data, shard, pipe, tensor";
+  const std::string axes = "; valid: data, shard, pipe, tensor";
   const auto number = [](const std::string& part) {
     return "\"" + part + "\" must be an axis, = and a number of ranks, 1 or more";
   };
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"date=4", "there is no axis \"date\"" + axes},
-      {"4", "there is no axis \"4\"" + axes},
-      {"data=2,", "there is no axis \"\"" + axes},
-      {"data=2,,pipe=2", "there is no axis \"\"" + axes},
-      {" data=4", "there is no axis \" data\"" + axes},
+      {"date=4", "unknown axis \"date\"" + axes},
+      {"4", "unknown axis \"4\"" + axes},
+      {"data=2,", "unknown axis \"\"" + axes},
+      {"data=2,,pipe=2", "unknown axis \"\"" + axes},
+      {" data=4", "unknown axis \" data\"" + axes},
       {"data", number("data")},
       {"data=", number("data=")},
       {"data=two", number("data=two")},

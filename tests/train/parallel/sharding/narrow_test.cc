@@ -1,6 +1,5 @@
 // Tests mixed precision of sharded training (bfloat16 when sent, float32 when stored), and that the
 // timeline shows which collectives overlap with which passes.
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>

@@ -2,7 +2,6 @@
 // necessary.
 #include "train/parallel/sharding/plan.h"
 
-#include <algorithm>
 #include <map>
 
 #include "support/test.h"

@@ -2,7 +2,6 @@
 #include "rondo/train.h"
 
 #include <cmath>
-#include <filesystem>
 #include <limits>
 
 #include "support/data_files.h"

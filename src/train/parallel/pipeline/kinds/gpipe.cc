@@ -8,7 +8,6 @@
 // is idle for (p - 1) / (m + p - 1) of the time. The paper runs the backward passes from the last
 // micro-batch to the first. Here every order sums gradients from the first micro-batch to the last,
 // so that all orders give the same bits.
-#include <algorithm>
 
 #include "train/parallel/pipeline/timetable.h"
 
