@@ -64,7 +64,7 @@ constexpr Check kChecks[] = {
     {"fatal", compat::checkFatal},       {"killed", compat::checkKilled},
     {"abort", compat::checkAbort},       {"unfinalized", compat::checkUnfinalized},
     {"exit", compat::checkExit},         {"descriptors", compat::checkDescriptors},
-    {"freed", compat::checkFreed}};
+    {"freed", compat::checkFreed},       {"unmatched", compat::checkUnmatched}};
 
 } // namespace
 
