@@ -12,25 +12,47 @@
  *
  * Options: N, the ranks (2 to 4). GOES_ON: the property is not that two parts never both go on, but
  * that one does; then a cut network does not mend, and a new hub decides only when the ranks that it
- * can reach have come, as they do in time. Broken variants, which must fail: NO_MAJORITY;
- * NO_QUESTION (the old host counts as dead); HASTE (a rank gives up a hub that still counts it);
- * with GOES_ON also HASTY_HUB (it decides at once). */
+ * can reach have come, as they do in time. STOPS: the network is not cut, but a process, also that
+ * of a hub, may be stopped for so long that the others exclude it, and wake again. Then a rank that
+ * was excluded must never go on without the others, also if all of them have ended since.
+ *
+ * Broken variants, which must fail: NO_MAJORITY; NO_QUESTION (the old host counts as dead); HASTE (a
+ * rank gives up a hub that still counts it); with GOES_ON also HASTY_HUB (it decides at once); with
+ * STOPS also FORGETS (a rank that wakes does not consider that the others may have gone on and ended
+ * since) and BLIND (a hub that wakes decides before it reads that connections have ended). */
 #ifndef N
 #define N 3
 #endif
+#ifdef STOPS
+#define MOST_CUTS 0
+#else
 #define MOST_CUTS 1
+#endif
 #define ALL ((1 << N) - 1)
 #define NONE N
 #define bit(r) (1 << (r))
 #define in(r, set) (((set) >> (r)) & 1)
 #define size(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
 #define lives(r) in(r, alive)
+#ifdef STOPS
+#define runs(r) (lives(r) && (r) != stopped)
+#define mayHaveMoved(r) ((r) == woke -> maybe : 0)
+#else
+#define runs(r) lives(r)
+#define mayHaveMoved(r) 0
+#endif
 #define sees(a, b) (in(a, half) == in(b, half))
 #define lowest(set) ((set) & (0 - (set)))
 
 byte alive = ALL;
 byte half = 0; /* the ranks in one half of a cut network */
 byte cuts = 0;
+#ifdef STOPS
+byte stopped = NONE; /* the rank whose process is stopped */
+byte woke = NONE;    /* the rank that was stopped */
+byte maybe = 0;      /* of it: ranks that may have moved to another hub, and have ended since */
+byte others = 0;     /* the last part that went on without it */
+#endif
 
 /* of each rank */
 byte follows[N]; /* its hub, or NONE while it looks for another one */
@@ -51,7 +73,7 @@ byte counts[N], gone[N];
    (2 * size(here) == N - size(gone[h]) && (lowest(ALL & ~gone[h]) & (here)) != 0))
 #endif
 /* A communicator with a dead rank does nothing, so only living ranks make a part that goes on. */
-#define goesOn(h) (lives(h) && serves[h] && majority(h, counts[h] & alive))
+#define goesOn(h) (runs(h) && serves[h] && majority(h, counts[h] & alive))
 
 #ifdef HASTE
 #define gaveUp(h, r) (!sees(h, r) || !in(r, counts[h]))
@@ -89,8 +111,50 @@ inline dissolve(h) {
   hosts[h] = false
 }
 
-/* Every rank that this hub does not count is asked: `gone[h]` gets those that have ended. */
-inline askAll(h) { gone[h] = gone[h] | (ALL & ~alive & ~counts[h] & (in(h, half) -> half : ALL & ~half)) }
+/* The ranks that this hub does not count, that have ended, and that it can ask. */
+#define ended(h) \
+  (ALL & ~alive & ~counts[h] & ~mayHaveMoved(h) & (in(h, half) -> half : ALL & ~half))
+/* Every rank that this hub does not count is asked. */
+inline askAll(h) { gone[h] = gone[h] | ended(h) }
+
+#ifdef STOPS
+/* To be called when the ranks that the hub counts have changed, or those that have ended. */
+inline note(h) {
+  if
+  :: goesOn(h) && woke != NONE && in(woke, counts[h]) ->
+    assert(others == 0 || (others & counts[h] & alive) != 0);
+    others = 0
+  :: goesOn(h) && woke != NONE && !in(woke, counts[h]) && hosts[woke] -> others = counts[h] & alive
+  :: goesOn(h) && stopped != NONE && !in(stopped, counts[h]) -> others = counts[h] & alive
+  :: else
+  fi
+}
+#else
+#define note(h) skip
+#endif
+
+#ifdef STOPS
+/* The process continues. First it reads which connections have ended. */
+inline wake() {
+  byte m = 0;
+  woke = stopped;
+  stopped = NONE;
+#ifndef FORGETS
+  maybe = ALL & ~bit(woke) & ~(hosts[woke] -> gone[woke] : told[woke]);
+#endif
+#ifndef BLIND
+  do
+  :: m < N && hosts[woke] && lives(m) && follows[m] != woke ->
+    counts[woke] = counts[woke] & ~bit(m);
+    m++
+  :: m < N && !(hosts[woke] && lives(m) && follows[m] != woke) -> m++
+  :: else -> break
+  od;
+#endif
+  m = 0;
+  note(woke)
+}
+#endif
 
 /* Living ranks that the hub can reach, and that are still to come to it. */
 #define came(h, r) (!lives(r) || !sees(h, r) || out[r] || follows[r] == h)
@@ -108,30 +172,33 @@ proctype Rank(byte me) {
   byte x;
   end: do
   /* As a hub that serves. */
-  :: d_step { lives(me) && serves[me] && (counts[me] & ~alive) != 0 ->
-      x = lowest(counts[me] & ~alive); counts[me] = counts[me] & ~x }
-  :: d_step { lives(me) && serves[me] &&
+  :: d_step { runs(me) && serves[me] && (counts[me] & ~alive) != 0 ->
+      x = lowest(counts[me] & ~alive); counts[me] = counts[me] & ~x; x = 0; note(me) }
+  :: d_step { runs(me) && serves[me] &&
              (counts[me] & (in(me, half) -> ALL & ~half : half)) != 0 ->
       x = lowest(counts[me] & (in(me, half) -> ALL & ~half : half));
-      counts[me] = counts[me] & ~x }
-  :: d_step { lives(me) && serves[me] &&
-             (ALL & ~alive & ~counts[me] & ~gone[me] & (in(me, half) -> half : ALL & ~half)) != 0 ->
-      askAll(me); tellMembers(me) }
+      counts[me] = counts[me] & ~x; x = 0 }
+  :: d_step { runs(me) && serves[me] && (ended(me) & ~gone[me]) != 0 ->
+      askAll(me); tellMembers(me); note(me) }
+#ifdef STOPS
+  :: d_step { runs(me) && serves[me] && stopped != NONE && in(stopped, counts[me]) ->
+      counts[me] = counts[me] & ~bit(stopped); note(me) }
+#endif
   /* As a hub that takes over: it decides when all have come or been asked. */
-  :: d_step { lives(me) && hosts[me] && !serves[me] && mayDecide(me) ->
+  :: d_step { runs(me) && hosts[me] && !serves[me] && mayDecide(me) ->
       counts[me] = counts[me] & alive & (in(me, half) -> half : ALL & ~half);
       askAll(me);
       if
-      :: majority(me, counts[me]) -> serves[me] = true; tellMembers(me)
+      :: majority(me, counts[me]) -> serves[me] = true; tellMembers(me); note(me)
       :: else -> dissolve(me)
       fi }
   /* As a member whose hub died, or does not answer. */
-  :: d_step { lives(me) && !out[me] && follows[me] != NONE && follows[me] != me &&
-             ((!lives(follows[me]) && (sees(me, follows[me]) || cuts > 0)) ||
+  :: d_step { runs(me) && !out[me] && follows[me] != NONE && follows[me] != me &&
+             ((!runs(follows[me]) && (sees(me, follows[me]) || cuts > 0)) ||
               gaveUp(follows[me], me)) ->
       old[me] = follows[me]; follows[me] = NONE; passed[me] = 0 }
   /* Looking for another hub, at the lowest rank that may live. */
-  :: d_step { lives(me) && !out[me] && follows[me] == NONE ->
+  :: d_step { runs(me) && !out[me] && follows[me] == NONE ->
       x = 0;
       do
       :: x < N && (x == old[me] || in(x, passed[me]) || in(x, told[me])) -> x++
@@ -145,13 +212,20 @@ proctype Rank(byte me) {
 #ifdef NO_QUESTION
         gone[me] = gone[me] | bit(old[me])
 #endif
-      :: x < N && x != me && (!sees(me, x) || !lives(x)) -> passed[me] = passed[me] | bit(x)
-      :: x < N && x != me && sees(me, x) && lives(x) && hosts[x] && !serves[x] ->
+      :: x < N && x != me && (!sees(me, x) || !runs(x)) -> passed[me] = passed[me] | bit(x)
+      :: x < N && x != me && sees(me, x) && runs(x) && hosts[x] && !serves[x] ->
         follows[me] = x; counts[x] = counts[x] | bit(me)
-      :: x < N && x != me && sees(me, x) && lives(x) && (out[x] || serves[x]) -> out[me] = true
+      :: x < N && x != me && sees(me, x) && runs(x) && (out[x] || serves[x]) -> out[me] = true
       :: else /* it has not noticed yet, and is waited for */
       fi;
       x = 0 }
+#ifdef STOPS
+  /* A beat that was sent after the process woke: neither side of this connection has moved. */
+  :: d_step { runs(me) && woke != NONE && me != woke && follows[me] == woke && runs(woke) &&
+             serves[woke] && in(me, counts[woke]) && in(me, maybe) -> maybe = maybe & ~bit(me) }
+  :: d_step { runs(me) && me == woke && !hosts[me] && follows[me] != NONE && runs(follows[me]) &&
+             serves[follows[me]] && in(me, counts[follows[me]]) && maybe != 0 -> maybe = 0 }
+#endif
   od
 }
 
@@ -166,6 +240,14 @@ proctype Faults() {
   :: atomic { half == 0 && cuts < MOST_CUTS -> cuts++; select(x : 1 .. ALL - 1); half = x; x = 0 }
 #ifndef GOES_ON
   :: d_step { half != 0 -> half = 0 }
+#endif
+#ifdef STOPS
+  :: atomic { stopped == NONE && woke == NONE -> select(x : 0 .. N - 1);
+      if
+      :: lives(x) -> stopped = x
+      :: else
+      fi; x = 0 }
+  :: d_step { stopped != NONE && lives(stopped) -> wake() }
 #endif
   :: true -> break /* nothing more happens */
   od

@@ -107,7 +107,8 @@ bool everywhereIn(Communicator& comm, bool made) {
                      [](const auto& one) { return one.front() == std::byte{1}; });
 }
 
-/// Returns the id that rank 0 made, or nothing on all ranks.
+/// Returns the id that rank 0 made. Nothing if there is none; after a death only some ranks may
+/// have it. In a job with ULFM a death ends Open MPI's MPI_Bcast on all ranks.
 std::optional<UniqueId> exchangeId(const Counterpart& at, const Options* options) {
   struct {
     UniqueId id;
@@ -227,6 +228,31 @@ std::optional<Communicator> cutDead(Counterpart* from, MPI_Comm comm) {
   }
 }
 
+/// Creates the communicator. If MPI learns that a rank has died, tells the ranks that wait for it:
+/// Rondo knows only the deaths of ranks that have joined.
+Communicator join(const Counterpart& at, const UniqueId& id, const Options& options) {
+  const auto way = [&](int rank) { return Rendezvous::uniqueId(id, rank, at.size); };
+  if (!faultTolerant()) return Communicator::create(way(at.rank), options);
+  constexpr std::chrono::milliseconds kPause{1}, kLongestDecline{3000};
+  Options brief = options;
+  brief.init_timeout = std::min(brief.init_timeout, kLongestDecline);
+  auto joined = Communicator::createAsync(way(at.rank), options);
+  bool told = false;
+  while (joined.wait_for(kPause) != std::future_status::ready) {
+    moveMpi();
+    const int dead = told ? -1 : deadRank(at.handle);
+    if (dead <= 0) continue; // rank 0 hosts the rendezvous, and no rank can be told there
+    told = true;
+    try {
+      const std::string text = "rank " + std::to_string(dead) + " died before it joined";
+      detail::Shims::decline(way(dead), Error(ErrorCode::peer_dead, text), brief);
+    } catch (const Error&) {
+      // Another rank has told them, or the rendezvous has ended.
+    }
+  }
+  return joined.get();
+}
+
 /// Makes a communicator of these ranks without another one to split it off; or nothing.
 std::optional<Communicator> meet(const Counterpart& at, const std::optional<Options>& options) {
   std::optional<UniqueId> id;
@@ -239,8 +265,7 @@ std::optional<Communicator> meet(const Counterpart& at, const std::optional<Opti
     return std::nullopt;
   }
   try {
-    return Communicator::create(
-        id ? Rendezvous::uniqueId(*id, at.rank, at.size) : Rendezvous::inProcess(1), *options);
+    return id ? join(at, *id, *options) : Communicator::create(Rendezvous::inProcess(1), *options);
   } catch (const std::exception& error) {
     sayWhy(error.what());
     return std::nullopt;

@@ -4,10 +4,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <exception>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "compat/mpi/first_to_say.h"
+#include "rondo/error.h"
+#include "rondo/options.h"
 
 namespace rondo::compat {
 
@@ -145,6 +154,44 @@ std::vector<int> upTo(int count) {
   return indices;
 }
 
+using Clock = std::chrono::steady_clock;
+
+/// A call in flight that the program has not completed, or null.
+Pending* firstOpen() {
+  const std::lock_guard lock(mutex);
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [](const auto& entry) { return !entry.second->completed; });
+  return found == all.end() ? nullptr : found->second;
+}
+
+/// Longest wait for ranks that do not come.
+std::chrono::milliseconds setupLimit() {
+  try {
+    return Options::fromEnvironment().init_timeout;
+  } catch (const Error&) {
+    return Options().init_timeout;
+  }
+}
+
+/// Waits for the call. From `end` on it must make progress; otherwise its communicator fails, with
+/// an error that names the ranks that have not entered the call.
+void awaitUntil(Pending& open, Clock::time_point end) {
+  const auto left = std::max<Clock::duration>(end - Clock::now(), Clock::duration::zero());
+  if (open.work.waitFor(left)) return;
+  open.at->immediate->setTimeout(setupLimit());
+  open.work.wait();
+}
+
+void sayUnfinished(const char* why) {
+  try {
+    if (!firstToSay(why)) return;
+  } catch (const std::bad_alloc&) {
+    // Each rank prints it.
+  }
+  std::fprintf(stderr, "rondo_mpi: a nonblocking call that was not completed by MPI_Finalize: %s\n",
+               why);
+}
+
 } // namespace
 
 void Pending::complete() noexcept {
@@ -181,14 +228,13 @@ void handOver(std::unique_ptr<Pending> pending, MPI_Request* request) {
 }
 
 void finishPending() noexcept {
-  for (;;) {
-    Pending* open = nullptr;
-    {
-      const std::lock_guard lock(mutex);
-      const auto found = std::find_if(all.begin(), all.end(),
-                                      [](const auto& entry) { return !entry.second->completed; });
-      if (found == all.end()) return;
-      open = found->second;
+  std::optional<Clock::time_point> end; // read only if there is such a call
+  while (Pending* const open = firstOpen()) {
+    try {
+      if (!end) end = Clock::now() + setupLimit();
+      awaitUntil(*open, *end);
+    } catch (const std::exception& error) {
+      sayUnfinished(error.what());
     }
     open->complete();
   }

@@ -34,7 +34,8 @@ struct Pending {
 /// Makes the request. If MPI refuses, waits for the call and throws MpiFailure.
 void handOver(std::unique_ptr<Pending> pending, MPI_Request* request);
 
-/// Waits for all calls in flight. For MPI_Finalize.
+/// For MPI_Finalize: waits for the calls that the program has not completed. One that other ranks
+/// do not enter ends after Options::init_timeout. Prints the errors, which name call and rank.
 void finishPending() noexcept;
 
 } // namespace rondo::compat

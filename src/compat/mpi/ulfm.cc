@@ -82,6 +82,19 @@ void learnFaultTolerance() {
 
 bool faultTolerant() { return tolerant; }
 
+int deadRank(MPI_Comm comm) {
+  MPI_Group failed = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+  int count = 0, first = 0, rank = -1;
+  if (!tolerant || mpi().Comm_get_failed(comm, &failed) != MPI_SUCCESS) return -1;
+  mpi().Group_size(failed, &count);
+  if (count > 0 && mpi().Comm_group(comm, &all) == MPI_SUCCESS) {
+    mpi().Group_translate_ranks(failed, 1, &first, all, &rank);
+    mpi().Group_free(&all);
+  }
+  mpi().Group_free(&failed);
+  return rank;
+}
+
 int ulfmClass(MPI_Comm comm, const Error& error) noexcept {
   const std::string_view text = error.what();
   if (error.code() == ErrorCode::aborted && text.ends_with(kRevokedText)) return kRevoked;

@@ -150,6 +150,19 @@ def check_immediate(options, ranks):
         print(f"ok: {what}: {sum(taken.values())} calls taken over", flush=True)
 
 
+def check_unmatched(options, ranks):
+    """MPI_Finalize does not wait for ever for a nonblocking call that other ranks never make."""
+    what = f"semantics unmatched on {ranks} ranks"
+    status, output = run(options, ranks, "semantics", "unmatched",
+                         before="export RONDO_INIT_TIMEOUT=2; ")
+    said = re.findall(r"rondo_mpi: .*not completed.*AllReduce.*rank 1", output)
+    if status != 0 or len(said) != 1:
+        fail(f"{what} {'hung' if status is None else f'ended with {status}'}, "
+             f"said {len(said)} times which call and rank", output)
+    else:
+        print(f"ok: {what}", flush=True)
+
+
 def check_many(options, ranks, transport):
     """Over shared memory open communicators need no descriptors; over TCP, MPI runs the rest."""
     what = f"semantics many on {ranks} ranks over {transport}"
@@ -286,6 +299,7 @@ def main():
             expect_success(options, ranks, "semantics", check)
     for ranks in [1, 4]:
         check_immediate(options, ranks)
+    check_unmatched(options, 3)
     check_nodes(options, 4)
     check_spawned(options, 3)
     check_many(options, 4 if options.mpi == "mpich" else 8, "shm")

@@ -40,7 +40,11 @@ ULFM = [(arguments, arguments, "") for arguments in
         (["revoke"], ["kill", "3", "blocking"], ["kill", "0", "blocking"],
          ["kill", "2", "immediate"])]
 ULFM += [(["dup"], ["dup"], "dup"), (["unknown", "failed"], ["unknown", "other"], "unknown"),
-         (["revoke"], ["revoke"], "reduce")]
+         (["revoke"], ["revoke"], "reduce"),
+         (["finalize", "2"], ["finalize", "2"], "")]
+# A rank dies in MPI_Init: before or while rank 0 sends Rondo's id, before it joins, after that.
+ULFM += [(["revoke"], ["init", fault[-1]], fault) for fault in
+         ("init:agree1:5", "init:bcast1:1", "init:bcast1:0", "init:agree2+:3", "init:agree3:2")]
 
 failures = []
 
@@ -151,7 +155,7 @@ def check_ulfm(build, version, library):
     for alone, arguments, fault in ULFM:
         what = " ".join(["ulfm", *arguments, *([f"with FAULT={fault}"] if fault else [])])
         # With 8 ranks MPI_Reduce is a tree: ranks wait for others that have the error already.
-        ranks = 8 if fault == "reduce" else ULFM_RANKS
+        ranks = 8 if fault == "reduce" or fault.startswith("init") else ULFM_RANKS
         tolerant = tolerant_options(version, arguments)
         more = [f"FAULT={fault}"]
         status, output = build.run(ranks, [f"LD_PRELOAD={faults}", *more], alone, tolerant)
@@ -161,14 +165,17 @@ def check_ulfm(build, version, library):
                   *output.splitlines()[-3:], sep="\n    ", flush=True)
             continue
         tested = True
-        more += [f"LD_PRELOAD={library}:{faults}", "RONDO_MPI_STATS=1"]
+        # ulfm.c ends much earlier than after this timeout, so it shows that no rank waits for it.
+        more += [f"LD_PRELOAD={library}:{faults}", "RONDO_MPI_STATS=1", "RONDO_INIT_TIMEOUT=600"]
         status, output = build.run(ranks, more, arguments, tolerant)
         taken, passed = statistics_of(output)
-        dies = fault or arguments[0] == "kill"
+        dies = fault or arguments[0] in ("kill", "finalize")
         if status is None or "ulfm: ok" not in output or "FAILED" in output:
             fail(f"{what}: {'hung' if status is None else f'ended with {status}'}", output)
         elif not taken.get("Allreduce") or not taken.get("Iallreduce") or passed:
             fail(f"{what}: taken over: {taken}, passed on: {passed}", output)
+        elif arguments[0] == "finalize" and not re.search("not completed .*rank 2 died", output):
+            fail(f"{what}: it does not name the call's dead rank", output)
         elif output.count("of rank") != (ranks - 1 if dies else 0):
             fail(f"{what}: not all living ranks came to MPI_Finalize", output)
         else:

@@ -23,6 +23,7 @@ void checkApart();
 void checkThreads();
 void checkFinalize();
 void checkFreed();
+void checkUnmatched();
 void checkStopped();
 void checkDescriptors();
 // semantics_data.cc

@@ -210,6 +210,16 @@ void checkFinalize() {
   require(out.back() == sizeOf(comm), "Iallreduce before Finalize");
 }
 
+/// Rank 1 alone does not make a nonblocking call. The others do, and call MPI_Finalize.
+void checkUnmatched() {
+  static int in = 1, out = 0; // in use until MPI_Finalize
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (rankIn(MPI_COMM_WORLD) == 1) return;
+  MPI_Iallreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+}
+
 /// A communicator that is freed does not end its calls in flight.
 void checkFreed() {
   freeDuringCalls(finishByWait);

@@ -7,6 +7,9 @@
  *        ulfm unknown failed|other             rank 2 kills itself; the class of the error is
  *                                              MPIX_ERR_PROC_FAILED or MPI_ERR_OTHER
  *        ulfm dup                              with ulfm_fault.c and FAULT=dup
+ *        ulfm init VICTIM                      a rank has died in MPI_Init: FAULT=init:...
+ *        ulfm finalize VICTIM                  a rank kills itself; the others have a nonblocking
+ *                                              call in flight that they never complete
  *
  * The lowest living rank prints the MPI library's version and "ulfm: ok". */
 #include <mpi.h>
@@ -116,7 +119,7 @@ static void go_on(MPI_Comm comm, int members, int failed) {
   MPI_Comm_dup(rest, &copy);
   for (int i = 0; i < 20; ++i) reduce(copy, i % 2, members);
   MPI_Comm_free(&copy);
-  MPI_Comm_free(&comm);
+  if (comm != MPI_COMM_WORLD) MPI_Comm_free(&comm);
   reduce(rest, 0, members);
   if (mine == 0) printf("ulfm: ok\n");
   fflush(stdout);
@@ -191,6 +194,24 @@ static void classify(int expected) {
   go_on(comm, ((1 << size) - 1) & ~(1 << 2), result == expected);
 }
 
+/* The victim died before MPI_Init returned. */
+static void start_without(int victim) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  check(MPIX_Comm_revoke(MPI_COMM_WORLD) == MPI_SUCCESS, "revoke", 0);
+  go_on(MPI_COMM_WORLD, ((1 << size) - 1) & ~(1 << victim), 1);
+}
+
+static void leave_pending(int victim) {
+  static int in[COUNT], out[COUNT];
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm comm = duplicate();
+  reduce(comm, 0, (1 << size) - 1);
+  reduce(comm, 1, (1 << size) - 1);
+  if (rank == victim) raise(SIGKILL);
+  MPI_Iallreduce(in, out, COUNT, MPI_INT, MPI_SUM, comm, &request);
+  if (rank == (victim == 0)) printf("ulfm: ok\n"), fflush(stdout);
+}
+
 static void leave(int number) {
   (void)number;
   _exit(0);
@@ -199,6 +220,7 @@ static void leave(int number) {
 int main(int argc, char** argv) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
+  alarm(60); /* ends the process */
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -211,6 +233,8 @@ int main(int argc, char** argv) {
   else if (argc > 2 && strcmp(word, "unknown") == 0)
     classify(argv[2][0] == 'f' ? MPIX_ERR_PROC_FAILED : MPI_ERR_OTHER);
   else if (strcmp(word, "dup") == 0) divide();
+  else if (argc > 2 && strcmp(word, "init") == 0) start_without(atoi(argv[2]));
+  else if (argc > 2 && strcmp(word, "finalize") == 0) leave_pending(atoi(argv[2]));
   else wake();
   /* Open MPI 5.0's MPI_Finalize sometimes waits for the dead rank for ever. */
   signal(SIGALRM, leave);

@@ -4,7 +4,11 @@
  * environment: FAULT=unknown   MPIX_Comm_get_failed fails, so that no death is known
  *              FAULT=dup       after the second MPI_Comm_dup the last rank is dead, and rank 0 gets
  *                              the error that a rank may get of it; the others get none
- *              FAULT=reduce    the last rank dies when it enters MPI_Reduce of MPI_COMM_WORLD */
+ *              FAULT=reduce    the last rank dies when it enters MPI_Reduce of MPI_COMM_WORLD
+ *              FAULT=init:FUNCTION:RANK
+ *                              this rank dies in MPI_Init, when Rondo calls FUNCTION: bcast1 is the
+ *                              first call of MPI_Bcast, agree2 the second of MPIX_Comm_agree, and
+ *                              agree2+ is the end of that call */
 #define _GNU_SOURCE
 #include <mpi.h>
 #ifdef OPEN_MPI
@@ -12,6 +16,7 @@
 #endif
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +24,43 @@
 static int fault_is(const char* name) {
   const char* fault = getenv("FAULT");
   return fault && strcmp(fault, name) == 0;
+}
+
+/* `at` is a function's name, its number and perhaps "+". */
+static void maybe_die(const char* at) {
+  const char* fault = getenv("FAULT");
+  char wanted[64];
+  int rank = 0;
+  if (!fault || strncmp(fault, "init:", 5) != 0) return;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  snprintf(wanted, sizeof wanted, "init:%s:%d", at, rank);
+  if (strcmp(fault, wanted) != 0) return;
+  usleep(100000); /* the others have come */
+  raise(SIGKILL);
+}
+
+static void count(const char* function, int* calls, const char* after) {
+  char at[32];
+  if (!*after) ++*calls;
+  snprintf(at, sizeof at, "%s%d%s", function, *calls, after);
+  maybe_die(at);
+}
+
+static int broadcasts, agreements;
+
+int PMPI_Bcast(void* data, int count_, MPI_Datatype type, int root, MPI_Comm comm) {
+  int (*real)(void*, int, MPI_Datatype, int, MPI_Comm) =
+      (int (*)(void*, int, MPI_Datatype, int, MPI_Comm))dlsym(RTLD_NEXT, "PMPI_Bcast");
+  count("bcast", &broadcasts, "");
+  return real(data, count_, type, root, comm);
+}
+
+int PMPIX_Comm_agree(MPI_Comm comm, int* flag) {
+  int (*real)(MPI_Comm, int*) = (int (*)(MPI_Comm, int*))dlsym(RTLD_NEXT, "PMPIX_Comm_agree");
+  count("agree", &agreements, "");
+  const int result = real(comm, flag);
+  count("agree", &agreements, "+");
+  return result;
 }
 
 int PMPI_Comm_dup(MPI_Comm from, MPI_Comm* comm) {
