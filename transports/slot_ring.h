@@ -38,6 +38,9 @@ namespace rondo::transport {
 /// the caches; for large bodies kLargeReuseTimes that size. There are kLinesPerSlot times as many
 /// lines as slots, so that ranks which only send can run ahead of the others.
 ///
+/// Where takingLinesPays(), the consumer also writes to each line of a body that it has read. It
+/// does not for large bodies, which mostly leave the caches before their slot is used again.
+///
 /// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
 /// the body into the slot. If the consumer's process does not map a body, both ends may copy parts
@@ -183,6 +186,9 @@ class SlotRing {
 
   // Functions of the consumer.
 
+  /// Whether release() writes to each line of the body, so that the producer's next write to this
+  /// slot is faster. The result of takingLinesPays() unless set.
+  void takeLines(bool takes) { takes_lines_ = takes; }
   /// The next message's header, or null.
   const MessageHeader* readable() {
     Half* half = &halfOf(read_line_, read_);
@@ -295,7 +301,10 @@ class SlotRing {
   /// then copies it to its slot.
   void refuse() { lineOf(read_line_).state().store(kRefused, std::memory_order_release); }
   void release() {
-    const bool whole = halfOf(read_line_, read_).header.bytes > kSmallBytes;
+    const std::size_t bytes = halfOf(read_line_, read_).header.bytes;
+    const bool whole = bytes > kSmallBytes;
+    if (bytes > kInlineBytes && bytes < kLargeBodyBytes && takes_lines_)
+      takeLines(lineOf(read_line_), bytes);
     if (read_ % 2 == 1 || whole) {
       read_ = (read_ | 1) + 1;
       read_line_ = after(read_line_);
@@ -468,6 +477,19 @@ class SlotRing {
     line.destination() = reinterpret_cast<std::uintptr_t>(to);
     change(line, kTaken, kShared); // or it was withdrawn
   }
+  /// Writes to each line of a body that the consumer has read, and to the message's own line. After
+  /// reading, the caches of both cores hold these lines; after this, only the consumer's does. The
+  /// writes come before the release store to consumed(), and the producer writes to the slot only
+  /// after its acquire load of consumed() in reclaim(). So these writes need no more ordering than
+  /// the consumer's reads. The producer reads place() only while the message is lent, and the
+  /// acquire load below has seen that it is not.
+  void takeLines(Line& line, std::size_t bytes) {
+    if (line.state().load(std::memory_order_acquire) != kInSlot) return;
+    bytes = std::min(bytes, slot_bytes_); // the peer may have written any number
+    std::byte* const body = bodyAt(line.place(), bytes);
+    for (std::size_t at = 0; at < bytes; at += 64) body[at] = std::byte{0};
+    line.place() = 0;
+  }
   static bool change(Line& line, std::uint32_t from, std::uint32_t to) {
     return line.state().compare_exchange_strong(from, to, std::memory_order_acq_rel);
   }
@@ -512,6 +534,7 @@ class SlotRing {
   /// for each line: its slot + 1, or 0
   std::array<std::uint8_t, kLinesPerSlot * kMaxDepth> taken_{};
   alignas(64) std::uint64_t read_ = 0, read_line_ = 0;
+  bool takes_lines_ = takingLinesPays();
 };
 
 } // namespace rondo::transport

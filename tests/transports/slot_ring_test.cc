@@ -460,6 +460,58 @@ TEST_CASE("bodies use their share of the caches in turn", "[ring]") {
 
 // The second half of a line was part of a larger message's body before. Its bytes must not be taken
 // for a flag.
+TEST_CASE("a consumer takes lines by one byte in each line of its own body", "[ring]") {
+  constexpr std::size_t kBytes = 200; // four lines, the last one not full
+  const auto data = filled(7);
+  for (const bool takes : {false, true}) {
+    Ends ends(2);
+    ends.consumer.takeLines(takes);
+    for (int i = 0; i < 2; ++i) {
+      REQUIRE(ends.producer.writable(kBytes));
+      std::memcpy(ends.producer.writeBody(kBytes), data.data(), kBytes);
+      ends.producer.publish({5, kBytes});
+    }
+    REQUIRE(ends.consumer.readable());
+    const std::byte* const first = ends.consumer.readBody(kBytes);
+    ends.consumer.release();
+    for (std::size_t at = 0; at < kBytes; ++at)
+      CHECK(first[at] == (takes && at % 64 == 0 ? std::byte{0} : data[at]));
+    REQUIRE(ends.consumer.readable());
+    CHECK(std::memcmp(ends.consumer.readBody(kBytes), data.data(), kBytes) == 0);
+    ends.consumer.release();
+
+    // Memory that is only lent does not change.
+    const auto lent = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot, {}));
+    REQUIRE(ends.consumer.readable());
+    CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
+    ends.consumer.release();
+    CHECK(ends.producer.returned(lent));
+    CHECK(data == filled(7));
+  }
+}
+
+TEST_CASE("every body arrives whole while the consumer takes lines", "[ring]") {
+  Ends ends(2);
+  ends.consumer.takeLines(true);
+  constexpr int kMessages = 20000;
+  const auto bytesOf = [](int i) { return std::size_t{64} + static_cast<std::size_t>(i) % 961; };
+  std::thread consumer([&] {
+    for (int i = 0; i < kMessages; ++i) {
+      while (!ends.consumer.readable()) std::this_thread::yield();
+      const std::byte* const body = ends.consumer.readBody(bytesOf(i));
+      const auto due = [&](std::byte one) { return one == static_cast<std::byte>(i % 255 + 1); };
+      if (!std::all_of(body, body + bytesOf(i), due)) std::abort();
+      ends.consumer.release();
+    }
+  });
+  for (int i = 0; i < kMessages; ++i) {
+    while (!ends.producer.writable(bytesOf(i))) std::this_thread::yield();
+    std::memset(ends.producer.writeBody(bytesOf(i)), i % 255 + 1, bytesOf(i));
+    ends.producer.publish({5, bytesOf(i)});
+  }
+  consumer.join();
+}
+
 TEST_CASE("bytes of an earlier message are never taken for a message", "[ring]") {
   const int lines = static_cast<int>(kLinesPerSlot);
   // The flag of the second half in the ring's next turn, and the flag that skips it.
