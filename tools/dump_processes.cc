@@ -142,8 +142,8 @@ std::string reasonOf(const std::string& pid, FoundRecord::Why why) {
            " cannot be inspected: it belongs to another user, or changed its user; run this "
            "command as that user or as root";
   return "process " + pid +
-         " has no record of calls: it has made no communicator of this version "
-         "of Rondo";
+         " has no record of calls: it is a launcher and no rank, or has made no communicator of "
+         "this version of Rondo";
 }
 
 void WatchedProcesses::findNew() {

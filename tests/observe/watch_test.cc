@@ -377,6 +377,7 @@ TEST_CASE("watch: processes that cannot be watched are errors that say why", "[c
   Outcome outcome = shell("sleep 60 & PID=$!\n$RONDO watch --once $PID; S=$?; kill $PID; exit $S");
   CHECK(outcome.status == 3);
   CHECK(outcome.err.find("has no record of calls") != std::string::npos);
+  CHECK(outcome.err.find("it is a launcher and no rank, or has made no") != std::string::npos);
   outcome = shell("$RONDO watch 999999999");
   CHECK(outcome.status == 3);
   CHECK(outcome.err.find("there is no process 999999999") != std::string::npos);
