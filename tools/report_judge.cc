@@ -2,10 +2,10 @@
 //
 // A rank is a culprit only if others wait for it and it waits for no rank itself. A call waits once
 // nothing has moved in it for a second (the watch: longer): a slow call is no fault, and the dumps
-// of different ranks are not made at the same instant. For the same reason a rank that ended a call
-// less than a second ago is not late yet, unless others have waited for three seconds: it may have
-// been late in that call, and compute again since then. After a failure of the communicator every
-// call waits; if the ranks know who ended it, no other rank is blamed.
+// of different ranks are not made at the same instant. A rank that ended a call less than a second
+// ago is not late yet, unless others have waited for three seconds: it may have been late in that
+// call, and now compute again. After a failure of the communicator every call waits; if the ranks
+// know who ended it, no other rank is blamed.
 #include "tools/report_judge.h"
 
 #include <algorithm>
