@@ -25,7 +25,10 @@ set(way STABLE_ABI)
 if(RONDO_PYTHON_SPLIT)
   set(way BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.11)
 endif()
-nanobind_add_module(rondo_python ${way} NB_SUPPRESS_WARNINGS ${sources})
+# In one domain, nanobind takes classes of the same name for the same class. Each version has a
+# domain of its own, so that a program can import two versions.
+string(REPLACE . _ domain "rondo_${PROJECT_VERSION}")
+nanobind_add_module(rondo_python ${way} NB_SUPPRESS_WARNINGS NB_DOMAIN ${domain} ${sources})
 target_include_directories(rondo_python PRIVATE ${PROJECT_SOURCE_DIR}/include
                                                 ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(rondo_python PRIVATE rondo_shared rondo_model rondo_planner rondo_flags)

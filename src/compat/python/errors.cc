@@ -20,9 +20,13 @@ std::string CallInfo::text() const {
 
 namespace {
 
+/// The module rondo._errors that came with this library. A program that imports another version of
+/// Rondo has that one's module in sys.modules.
+nb::handle errors;
+
 [[noreturn]] void raiseAs(const char* type, const std::string& text, std::string_view code,
                           std::optional<int> culprit, const std::string& call) {
-  const nb::object exception = nb::module_::import_("rondo._errors").attr(type);
+  const nb::object exception = errors.attr(type);
   const nb::object who = culprit ? nb::object(nb::int_(*culprit)) : nb::none();
   const nb::object instance =
       exception(text.c_str(), nb::str(code.data(), code.size()), who,
@@ -32,6 +36,8 @@ namespace {
 }
 
 } // namespace
+
+void findErrors() { errors = nb::module_::import_("rondo._errors").release(); }
 
 void raise(const Error& error, const CallInfo& info) {
   const std::string call = info.text();

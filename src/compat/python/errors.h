@@ -28,6 +28,9 @@ struct CallInfo {
   std::string text() const;
 };
 
+/// Imports the exceptions; to be called once, before the functions below.
+void findErrors();
+
 /// Raises rondo.Error, or rondo.ArgumentError for wrong arguments. Needs the interpreter's lock.
 [[noreturn]] void raise(const Error& error, const CallInfo& info);
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "compat/python/errors.h"
 #include "compat/python/future.h"
 #include "compat/python/gradients.h"
 #include "compat/python/open.h"
@@ -212,6 +213,7 @@ NB_MODULE(_rondo, module) {
   using namespace rondo::compat::python;
   // Communicators are closed at exit; a program may leave objects in reference cycles.
   nb::set_leak_warnings(false);
+  findErrors();
   addOperator(module);
   addFuture(module);
   addCommunicator(module);

@@ -194,6 +194,28 @@ class Collectives(unittest.TestCase):
             self.assertFalse(comm.arrived(left))
         rondo.run(check, 3)
 
+    def test_no_elements(self):
+        def check(comm, kind):
+            none, size = np.empty(0, kind), comm.size
+            for got in (comm.all_reduce(none), comm.scan(none), comm.exclusive_scan(none),
+                        comm.broadcast(none), comm.reduce_scatter(none), comm.all_to_all(none),
+                        comm.scatter(none, np.empty(0, kind)), comm.all_gatherv(none, [0] * size),
+                        comm.reduce_scatterv(none, [0] * size),
+                        comm.all_to_allv(none, [0] * size, None, [0] * size)):
+                self.same(got, none)
+            self.same(comm.all_gather(none), np.empty((size, 0), kind))
+            self.assertIs(comm.reduce(none), none if comm.rank == 0 else None)
+            gathered = comm.gather(none)
+            self.assertEqual(None if gathered is None else gathered.shape,
+                             (size, 0) if comm.rank == 0 else None)
+            table = np.empty((3, 0), kind)
+            self.assertIs(comm.all_reduce_async(table).result(), table)
+            sent = comm.send_async(none, (comm.rank + 1) % size)
+            self.same(comm.recv(np.empty(0, kind), (comm.rank - 1) % size), none)
+            sent.wait()
+            self.assertEqual(comm.all_reduce(np.ones(1))[0], size)
+        self.each(check)
+
     def test_kinds_of_arrays(self):
         def check(comm):
             self.assertEqual(comm.all_reduce(array.array("d", [1, 2])).tolist(), [2, 4])
