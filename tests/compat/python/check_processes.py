@@ -1,5 +1,4 @@
-"""Proves how whole processes behave: one that raises, one with two versions of the library, and
-those on old processors."""
+"""Proves how whole processes behave: one that raises, and one with two versions of the library."""
 
 import os
 import pathlib
