@@ -68,8 +68,8 @@ class Levels {
   std::vector<Point> points_;
 };
 
-/// Who shares a network interface (or a GPU's port, of NVLink and PCIe). Messages pass through it
-/// one at a time; its two directions are independent.
+/// Which ranks share one network interface, or one NVLink or PCIe port of a GPU. It carries one
+/// message at a time in each direction.
 enum class Nic : std::uint8_t {
   none, ///< the processors of both ranks move the bytes, and nothing else limits them
   rank, ///< each rank has one
