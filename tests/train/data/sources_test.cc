@@ -206,7 +206,7 @@ TEST_CASE("a wrong setting of synthetic data is refused by its name") {
                      "train: data \"synthetic:" + settings + "\": ", says);
   };
   refused("size=3", "unknown setting \"size\"; valid: shape, classes, train, test, seed");
-  refused("", "\"\" is no setting");
+  refused("", "unknown setting \"\"");
   refused("train=0", "train must be a number from 1 to");
   refused("train=5x", "train must be a number");
   refused("train", "train must be a number");
