@@ -65,6 +65,15 @@ std::set<int> Hub::Impl::successors(const World& world) const {
   return all;
 }
 
+std::vector<bool> Hub::Impl::reachableRanks(const World& world) {
+  std::vector<bool> all;
+  for (int rank = 0; rank < world.size; ++rank) {
+    const auto member = world.members.find(rank);
+    all.push_back(member != world.members.end() && member->second->reachable());
+  }
+  return all;
+}
+
 bool Hub::Impl::handOver(bool process_ends) {
   // The host's own rank has left before its hub. It may not know that it should connect here.
   if (process_ends)
@@ -111,36 +120,40 @@ void Hub::Impl::handOverEnds(bool moved) {
   ends->changed.notify_all();
 }
 
+void Hub::Impl::sendOffer(World& world, Member& member) {
+  if (world.changed) tellPresence(world); // the heir passes it on
+  const frames::Succeed offer{reachableRanks(world)};
+  offered_[member.rank] = offer.expected;
+  member.link->send(Type::succeed, offer);
+}
+
 void Hub::Impl::offer(int after) {
   for (auto& [size, world] : worlds_) {
     if (!world.complete) continue;
-    if (world.changed) tellPresence(world); // the heir passes it on
-    frames::Succeed offer;
-    for (int rank = 0; rank < size; ++rank) {
-      const auto member = world.members.find(rank);
-      offer.expected.push_back(member != world.members.end() && member->second->reachable());
-    }
     const std::set<int> all = successors(world);
     for (auto next = all.upper_bound(after); next != all.end(); ++next) {
-      const Member& member = *world.members.at(*next);
+      Member& member = *world.members.at(*next);
       if (member.silent || member.deaf) continue;
       const auto limit = offered_.empty() ? kOfferLimit : kNextLimit;
       heir_ = member.rank;
-      offered_.insert(heir_);
       loop_->cancel(offer_timer_);
       offer_timer_ = loop_->after(limit, [weak = weak_from_this(), rank = heir_] {
         const auto self = weak.lock();
         if (self && !self->stopped_ && self->heir_ == rank) self->offer(rank);
       });
-      return member.link->send(Type::succeed, offer);
+      return sendOffer(world, member);
     }
   }
   if (offered_.empty()) handOverEnds(false); // otherwise one may answer late
 }
 
-void Hub::Impl::succeeded(World& world, const Member& member, const frames::Succeeded& answer) {
-  if (offered_.erase(member.rank) == 0)
+void Hub::Impl::succeeded(World& world, Member& member, const frames::Succeeded& answer) {
+  const auto offered = offered_.find(member.rank);
+  if (offered == offered_.end())
     violation("it hosts a control plane that was not offered to it");
+  // Its hub would wait for ranks that have ended since the offer.
+  if (answer.address && offered->second != reachableRanks(world)) return sendOffer(world, member);
+  offered_.erase(offered);
   if (!answer.address) return offer(heir_);
   base::log(LogLevel::info, "rank ", member.rank, " hosts the control plane from now on");
   const frames::Moved moved{member.rank, *answer.address};

@@ -23,6 +23,7 @@ constexpr std::chrono::milliseconds kLook{1};
 
 void Membership::succeed(const frames::Succeed& offer) {
   frames::Succeeded answer;
+  dropOffered(); // for a list of ranks that has changed
   try {
     const auto size = static_cast<std::size_t>(settings_.size);
     if (offer.expected.size() != size || present_.size() != size)

@@ -131,6 +131,23 @@ TEST_CASE("a stopped successor that continues too late is told that the others g
     }
 }
 
+// Proves: the rank that takes over does not take a rank for dead that left after the offer.
+TEST_CASE("a rank leaves while a stopped successor has not answered yet: nobody is named") {
+  Job job(Host::rank_zero, 3, "quit", kRare);
+  job.startAll();
+  job.at(1).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).tell("go");
+  std::this_thread::sleep_for(150ms); // rank 1 has the offer, rank 2 not yet
+  job.at(2).tell("go");
+  CHECK(job.at(2).line() == "done");
+  CHECK(job.at(2).end().value_or(-1) == 0);
+  job.at(1).signal(SIGCONT);
+  CHECK(job.at(1).line(4s) == "");
+  job.at(1).tell("go");
+  CHECK(job.at(1).line() == "done");
+}
+
 // Proves: a hub that a rank opened for a host, which then died, is not taken for the next hub.
 TEST_CASE("a host is killed while it waits for stopped successors, which then go on without it") {
   Job job(Host::rank_zero, 4, "agree", kUsual);
