@@ -56,6 +56,8 @@ void Hub::Impl::stop() {
   loop_->cancel(tick_);
   loop_->cancel(settle_timer_);
   loop_->cancel(probe_timer_);
+  loop_->cancel(offer_timer_);
+  loop_->cancel(ask_timer_);
   closeDoor("the process that served this id has ended, or withdrew it");
   for (auto& [size, world] : worlds_) {
     for (auto& [id, group] : world.groups) dropTimers(*group);
@@ -364,7 +366,7 @@ void Hub::Impl::bye(World& world, Member& member) {
   }
   member.link->close();
   rankEnded(world, member.rank);
-  if (member.rank == heir_) offer(heir_);
+  if (offered_.erase(member.rank) > 0) offer(heir_);
   endIfAllGone(world);
 }
 

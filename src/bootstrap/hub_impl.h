@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "bootstrap/hub.h"
@@ -121,10 +122,14 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Living ranks outside this process that are still in a communicator. A failed communicator
   /// counts, because its ranks may still shrink it.
   std::set<int> successors(const World& world) const;
-  /// Offers the hub to the first rank after `after` that can host it.
+  /// Offers the hub to the first rank after `after` that can host it. If the rank does not answer
+  /// soon, offers it to the next one too. The first answer counts.
   void offer(int after);
   void handOverEnds(bool moved);
-  void succeeded(World& world, const Member& member, const frames::Succeeded& answer);
+  void sendOffer(World& world, Member& member);
+  /// By rank: whether it is still there.
+  static std::vector<bool> reachableRanks(const World& world);
+  void succeeded(World& world, Member& member, const frames::Succeeded& answer);
   void takeOver(const Succession& from);
   void roster(World& world, Member& member, const frames::Roster& part);
   void leaveSilently(World& world, Group& group);
@@ -213,9 +218,11 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::chrono::milliseconds heartbeat_ = Options::kLongestHeartbeat; ///< the members' shortest
   Gap gap_;
   bool stopped_ = false;
-  int heir_ = -1; ///< the rank that was offered the hub
+  int heir_ = -1; ///< the rank that was offered the hub last
+  /// Ranks that were offered the hub and have not answered; and which ranks were there then.
+  std::map<int, std::vector<bool>> offered_;
   std::shared_ptr<HandOver> handing_over_;
-  net::EventLoop::Id settle_timer_ = 0, probe_timer_ = 0;
+  net::EventLoop::Id settle_timer_ = 0, probe_timer_ = 0, offer_timer_ = 0, ask_timer_ = 0;
   /// Questions whose answers no longer matter. An end in the middle of the handshake would look
   /// like a stranger's connection to the listener.
   std::vector<std::unique_ptr<net::Dial>> old_probes_;

@@ -1,12 +1,14 @@
 // Moves the control plane to another rank's process: when the hub's process ends, or when its own
 // ranks have left the communicators that the others still use or may still shrink.
 //
-// The hub offers its role to the lowest rank outside its process that lives. That rank's process
+// The hub offers its role to the lowest rank outside its process that lives. If that rank does not
+// answer soon, the next rank gets the offer too, and the first answer counts. That rank's process
 // opens a new hub and answers with its address. The old hub sends the address to all ranks. They
 // connect to the new hub and send their state: communicators, calls, and what they wait for. The
-// old hub itself passes on only the list of ranks that are still there. A rank that does not
-// connect to the new hub in time counts as dead, so a death during the move is known after three
-// seconds at the latest.
+// old hub itself passes on only the list of ranks that are still there. A rank that answered too
+// late closes the hub that it opened, of which no other rank knows, and follows as the others do.
+// The new hub asks ranks that have not connected after two seconds whether they live. One that has
+// not connected after three is excluded. If it comes later, the new hub tells it so.
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -26,10 +28,17 @@ using namespace std::chrono_literals;
 
 /// Ranks that end together need no successor. The first of them waits this long for the others.
 constexpr std::chrono::milliseconds kTogether{50};
+/// How long the first rank has to answer the offer, before the next one gets it too: it may be
+/// stopped.
+constexpr std::chrono::milliseconds kOfferLimit{250};
+/// The same for each later rank: those after it may be on one machine, which is stopped.
+constexpr std::chrono::milliseconds kNextLimit{50};
 /// How long an ending process waits for its successor.
 constexpr std::chrono::milliseconds kHandOverLimit{1000};
 /// How long the ranks may take to connect to the new hub.
 constexpr std::chrono::milliseconds kSettleLimit{3000};
+/// When the new hub asks whether ranks that have not connected live.
+constexpr std::chrono::milliseconds kAskTime{2000};
 
 } // namespace
 
@@ -52,6 +61,15 @@ std::set<int> Hub::Impl::successors(const World& world) const {
           !member->second->hosts_hub && !group->ledger.hasLeft(group->rank_of.at(rank)))
         all.insert(rank);
     }
+  }
+  return all;
+}
+
+std::vector<bool> Hub::Impl::reachableRanks(const World& world) {
+  std::vector<bool> all;
+  for (int rank = 0; rank < world.size; ++rank) {
+    const auto member = world.members.find(rank);
+    all.push_back(member != world.members.end() && member->second->reachable());
   }
   return all;
 }
@@ -92,6 +110,8 @@ bool Hub::Impl::handOver(bool process_ends) {
 
 void Hub::Impl::handOverEnds(bool moved) {
   heir_ = -1;
+  offered_.clear();
+  loop_->cancel(offer_timer_);
   const auto ends = std::exchange(handing_over_, nullptr);
   if (!ends) return;
   std::lock_guard lock(ends->mutex);
@@ -100,31 +120,43 @@ void Hub::Impl::handOverEnds(bool moved) {
   ends->changed.notify_all();
 }
 
+void Hub::Impl::sendOffer(World& world, Member& member) {
+  if (world.changed) tellPresence(world); // the heir passes it on
+  const frames::Succeed offer{reachableRanks(world)};
+  offered_[member.rank] = offer.expected;
+  member.link->send(Type::succeed, offer);
+}
+
 void Hub::Impl::offer(int after) {
   for (auto& [size, world] : worlds_) {
     if (!world.complete) continue;
-    if (world.changed) tellPresence(world); // the heir passes it on
-    frames::Succeed offer;
-    for (int rank = 0; rank < size; ++rank) {
-      const auto member = world.members.find(rank);
-      offer.expected.push_back(member != world.members.end() && member->second->reachable());
-    }
     const std::set<int> all = successors(world);
     for (auto next = all.upper_bound(after); next != all.end(); ++next) {
-      const Member& member = *world.members.at(*next);
+      Member& member = *world.members.at(*next);
       if (member.silent || member.deaf) continue;
+      const auto limit = offered_.empty() ? kOfferLimit : kNextLimit;
       heir_ = member.rank;
-      return member.link->send(Type::succeed, offer);
+      loop_->cancel(offer_timer_);
+      offer_timer_ = loop_->after(limit, [weak = weak_from_this(), rank = heir_] {
+        const auto self = weak.lock();
+        if (self && !self->stopped_ && self->heir_ == rank) self->offer(rank);
+      });
+      return sendOffer(world, member);
     }
   }
-  handOverEnds(false);
+  if (offered_.empty()) handOverEnds(false); // otherwise one may answer late
 }
 
-void Hub::Impl::succeeded(World& world, const Member& member, const frames::Succeeded& answer) {
-  if (member.rank != heir_) violation("it hosts a control plane that was not offered to it");
+void Hub::Impl::succeeded(World& world, Member& member, const frames::Succeeded& answer) {
+  const auto offered = offered_.find(member.rank);
+  if (offered == offered_.end())
+    violation("it hosts a control plane that was not offered to it");
+  // Its hub would wait for ranks that have ended since the offer.
+  if (answer.address && offered->second != reachableRanks(world)) return sendOffer(world, member);
+  offered_.erase(offered);
   if (!answer.address) return offer(heir_);
-  base::log(LogLevel::info, "rank ", heir_, " hosts the control plane from now on");
-  const frames::Moved moved{heir_, *answer.address};
+  base::log(LogLevel::info, "rank ", member.rank, " hosts the control plane from now on");
+  const frames::Moved moved{member.rank, *answer.address};
   for (const auto& [rank, other] : world.members) {
     if (!other->reachable()) continue;
     other->link->send(Type::moved, moved);
@@ -154,6 +186,13 @@ void Hub::Impl::takeOver(const Succession& from) {
     else if (claims_ || !expected) asked.push_back(rank);
   }
   for (const int rank : asked) probe(world, rank);
+  // One that has ended refuses the connection: it is dead, not unresponsive.
+  ask_timer_ = loop_->after(kAskTime, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->stopped_) return;
+    World& in = self->worlds_.at(self->settings_.size);
+    for (const int rank : in.awaited) self->probe(in, rank);
+  });
   settle_timer_ = loop_->after(kSettleLimit, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || self->stopped_) return;
@@ -161,7 +200,10 @@ void Hub::Impl::takeOver(const Succession& from) {
     for (const int rank : std::set<int>(in.awaited)) {
       if (!in.awaited.contains(rank)) continue; // a probe has just settled it
       base::log(LogLevel::info, "rank ", rank, " did not connect to the new control plane");
-      self->failRank(in, rank, deathOf(), true);
+      self->failRank(in, rank,
+                     {ErrorCode::unresponsive,
+                      "does not respond: it did not connect to the new host of the control plane"},
+                     true);
       self->dropProbe(in, rank);
       if (self->claims_) in.away.insert(rank); // it has been asked already
       else self->probe(in, rank);
@@ -260,7 +302,8 @@ void Hub::Impl::settled(World& world, int rank) {
   }
   if (!world.awaited.empty()) return;
   loop_->cancel(settle_timer_);
-  closeListener();
+  loop_->cancel(ask_timer_);
+  if (unseen(world).empty()) closeListener(); // otherwise one that comes late is told so
   base::log(LogLevel::info, "the control plane has moved here");
   if (!claims_) {
     ++generation_; // agreements are numbered anew

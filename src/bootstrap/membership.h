@@ -116,6 +116,9 @@ class Membership : public std::enable_shared_from_this<Membership> {
   void moved(const frames::Moved& to);
   void awaitMove();
   void moveFailed(const Error& why);
+  /// Closes the hub that this process opened when the hub was offered to it, unless the ranks go to
+  /// it. No other rank knows its address.
+  void dropOffered();
   void dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,
                base::Clock::time_point deadline);
   void tellAll();
@@ -166,11 +169,14 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// When this process last woke after others may have excluded this rank; empty once the hub is
   /// known to count it.
   std::optional<base::Clock::time_point> awake_;
+  /// When this process last woke after it may have missed a move of the hub.
+  std::optional<base::Clock::time_point> late_;
   bool hosts_hub_;          ///< this process runs the hub
   std::uint64_t heard_ = 0; ///< number of the hub's last beat
   base::Clock::time_point next_beat_{};
   std::unique_ptr<net::Dial> dial_; ///< connects to the new hub
   net::EventLoop::Id move_timer_ = 0;
+  std::optional<net::SocketAddress> offered_; ///< of a hub that it opened, since it was offered
   std::shared_ptr<Standby> standby_;
   std::map<int, net::SocketAddress> standbys_; ///< where ranks listen: the heirs; on an heir all
   std::set<int> heirs_;                        ///< ranks that may take the hub over

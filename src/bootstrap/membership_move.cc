@@ -1,5 +1,7 @@
 // The member's part when the control plane moves: hosts the new hub, or connects to it and sends
 // this rank's state.
+#include <utility>
+
 #include "base/log.h"
 #include "bootstrap/hub.h"
 #include "bootstrap/process_jobs.h"
@@ -21,6 +23,7 @@ constexpr std::chrono::milliseconds kLook{1};
 
 void Membership::succeed(const frames::Succeed& offer) {
   frames::Succeeded answer;
+  dropOffered(); // for a list of ranks that has changed
   try {
     const auto size = static_cast<std::size_t>(settings_.size);
     if (offer.expected.size() != size || present_.size() != size)
@@ -35,6 +38,7 @@ void Membership::succeed(const frames::Succeed& offer) {
     hub.succession = Hub::Succession{settings_.rank, job_,    offer.expected, present_,
                                      generation_,    nullptr, standbys_,      maybe_moved_};
     answer.address = ProcessJobs::ofProcess().host(hub);
+    offered_ = answer.address;
   } catch (const Error& error) {
     base::log(LogLevel::info, "the control plane cannot move here: ", error.what());
   }
@@ -45,12 +49,21 @@ void Membership::moved(const frames::Moved& to) {
   link_->close();
   link_.reset();
   hosts_hub_ = ProcessJobs::ofProcess().hubOf(settings_.job) == to.address;
+  if (hosts_hub_) offered_.reset();
+  dropOffered(); // this rank answered too late, and another one has taken the hub over
   {
     std::lock_guard lock(mutex_);
     host_ = to.host;
     moving_ = true;
   }
   dialHub(to.address, secret_, true, Clock::now() + kMoveLimit);
+}
+
+void Membership::dropOffered() {
+  if (!offered_) return;
+  ProcessJobs& jobs = ProcessJobs::ofProcess();
+  if (jobs.hubOf(settings_.job) == offered_) jobs.dismiss(settings_.job);
+  offered_.reset();
 }
 
 void Membership::dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,

@@ -25,6 +25,9 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds kAnswerLimit{2000};
 /// How long a hub that takes over may need, once all ranks have noticed the death.
 constexpr std::chrono::milliseconds kSettleLimit{5000};
+/// A move that fails so soon after this process was stopped may have failed because of that: more
+/// than the time for which the rank tries to connect.
+constexpr std::chrono::milliseconds kWoke{5000};
 /// Pause before the next attempt, after a connection ended.
 constexpr std::chrono::milliseconds kPause{2};
 
@@ -101,6 +104,10 @@ void Membership::awaitCandidate() {
 
 void Membership::moveFailed(const Error& why) {
   dial_.reset();
+  if (!search_ && late_ && Clock::now() - *late_ < kWoke) {
+    awake_ = Clock::now(); // the others have gone on without this rank, and ended since
+    return startSearch();
+  }
   if (!search_)
     return hubLost(ErrorCode::peer_dead, std::string("did not take it over: ") + why.what());
   base::log(LogLevel::info, "rank ", search_->candidate,
@@ -145,7 +152,13 @@ void Membership::searchFailed(const Failure& why) {
 }
 
 void Membership::refused(const frames::Refused& why) {
-  if (!search_) return hubLost(why.code, "refused: " + why.text);
+  bool joined = false;
+  {
+    std::lock_guard lock(mutex_);
+    joined = welcome_;
+  }
+  // A member that followed a move of the hub too late looks for no other hub.
+  if (!search_ && !joined) return hubLost(why.code, "refused: " + why.text);
   searchFailed({why.code, why.text, why.culprit, {}});
 }
 

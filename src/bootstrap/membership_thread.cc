@@ -20,6 +20,9 @@ namespace {
 
 /// New calls are reported at least this often, so that differences are known within a second.
 constexpr std::chrono::milliseconds kReportPeriod{250};
+/// A process that was stopped for so long may have missed a move of the hub: less than a new hub
+/// waits for the ranks.
+constexpr std::chrono::milliseconds kMissed{2000};
 
 } // namespace
 
@@ -40,6 +43,7 @@ void Membership::received(Type type, base::Reader& in) {
     case Type::moved: moved(frames::Moved::read(in)); break;
     case Type::farewell: {
       base::log(LogLevel::info, "the control plane has ended; calls continue without it");
+      dropOffered();
       std::lock_guard lock(mutex_);
       supervised_ = false;
       changed_->notify_all();
@@ -173,6 +177,7 @@ void Membership::failAll(bool lost,
 }
 
 void Membership::hubLost(ErrorCode code, const std::string& what) {
+  dropOffered();
   if (search_) return seek(); // a rank that did not become the host
   {
     std::lock_guard lock(mutex_);
@@ -200,8 +205,9 @@ void Membership::hubUnheard(std::chrono::milliseconds limit) {
 }
 
 void Membership::noticeStop() {
-  if (settings_.patient) return; // the others wait for this rank
   const auto now = Clock::now();
+  if (gap_.late(now) > kMissed) late_ = now;
+  if (settings_.patient) return; // the others wait for this rank
   if (mayBeExcluded(gap_.late(now), settings_.heartbeat)) awake_ = now;
 }
 

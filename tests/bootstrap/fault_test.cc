@@ -1,7 +1,7 @@
 // Tests ranks as processes that are killed, stopped, or never start: the error on every other rank.
 #include <signal.h>
 
-#include "process.h"
+#include "member_job.h"
 #include "ranks.h"
 #include "session_cases.h"
 #include "support/grid.h"
@@ -13,66 +13,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const std::string kProgram = RONDO_TEST_PROGRAMS "/program_bootstrap_member";
-
-/// The process that hosts the hub: this one, as under `rondo run`, or rank 0.
-enum class Host { launcher, rank_zero };
-
-/// Runs `size` ranks as processes, and kills them when the test ends.
-class Job {
- public:
-  Job(Host host, int size, const std::string& scenario,
-      std::map<std::string, std::string> environment)
-      : size_(size), scenario_(scenario), environment_(std::move(environment)) {
-    if (host == Host::launcher) launch_ = std::make_unique<Launch>(size);
-    else address_ = "127.0.0.1:" + std::to_string(freePort());
-  }
-
-  void start(int rank, const std::map<std::string, std::string>& own = {}) {
-    Process::Settings settings{kProgram, {scenario_}, environment_, -1};
-    for (const auto& [name, value] : own) settings.environment[name] = value;
-    if (launch_) {
-      settings.inherited = launch_->descriptor();
-      for (const auto& item : launch_->environment(rank)) {
-        const auto equals = item.find('=');
-        settings.environment[item.substr(0, equals)] = item.substr(equals + 1);
-      }
-    } else {
-      settings.environment["RONDO_RANK"] = std::to_string(rank);
-      settings.environment["RONDO_SIZE"] = std::to_string(size_);
-      settings.environment["RONDO_COMM_ID"] = address_;
-    }
-    ranks_.emplace(rank, Process(settings));
-  }
-  void startAll() {
-    for (int rank = 0; rank < size_; ++rank) start(rank);
-    for (int rank = 0; rank < size_; ++rank) REQUIRE(at(rank).line() == "ready");
-  }
-  Process& at(int rank) { return ranks_.at(rank); }
-  void endLaunch() { launch_.reset(); }
-
- private:
-  const int size_;
-  const std::string scenario_;
-  const std::map<std::string, std::string> environment_;
-  std::unique_ptr<Launch> launch_;
-  std::string address_;
-  std::map<int, Process> ranks_;
-};
-
-// With this heartbeat a test can notice only the end of a connection.
-const std::map<std::string, std::string> kRare = {{"RONDO_HEARTBEAT", "60"}};
-const std::map<std::string, std::string> kOften = {{"RONDO_HEARTBEAT", "0.3"}};
-const std::map<std::string, std::string> kUsual = {{"RONDO_HEARTBEAT", "1"}};
-
 // Time after which all started ranks have joined. A kill before that causes a different error.
 constexpr auto kJoined = kWholeGrid ? 2s : 4s;
-
-bool startsWith(const std::string& text, const std::string& start) {
-  return text.starts_with(start);
-}
-
-const Host kHosts[] = {Host::launcher, Host::rank_zero};
 
 } // namespace
 

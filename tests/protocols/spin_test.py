@@ -34,6 +34,13 @@ CASES = [
     ("opening.pml", 5, [], True),
     ("opening.pml", 3, ["AT_ONCE"], False),
     ("opening.pml", 3, ["HASTY_HUB"], False),
+    ("handover.pml", 3, [], True),
+    ("handover.pml", 4, [], True),
+    ("handover.pml", 3, ["ONE_OFFER"], False),
+    ("handover.pml", 3, ["EACH_ANSWER"], False),
+    ("handover.pml", 3, ["KEEPS"], False),
+    ("handover.pml", 3, ["KEEPS_AT_END"], False),
+    ("handover.pml", 3, ["HASTE"], False),
 ]
 
 

@@ -1,0 +1,164 @@
+// Tests a host of the control plane that leaves while the rank that should take over is stopped.
+#include <signal.h>
+
+#include <thread>
+
+#include "member_job.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kSize = 5;
+
+/// The lowest rank outside the host's process: the first that is offered the control plane.
+int successorOf(Host host) { return host == Host::launcher ? 0 : 1; }
+/// The ranks that neither leave nor are stopped.
+std::vector<int> othersOf(Host host) {
+  std::vector<int> ranks;
+  for (int rank = successorOf(host) + 1; rank < kSize; ++rank) ranks.push_back(rank);
+  return ranks;
+}
+std::string text(Host host) { return host == Host::launcher ? "launcher hosts" : "rank 0 hosts"; }
+
+/// Stops the ranks, and lets the host leave. When this returns, its process has ended.
+void leaveWhileStopped(Job& job, Host host, const std::vector<int>& stopped) {
+  for (const int rank : stopped) job.at(rank).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms); // SIGSTOP does not stop all threads at once
+  if (host == Host::launcher) return job.endLaunch();
+  job.at(0).hangUp();
+  CHECK(job.at(0).end().value_or(-1) == 0);
+}
+
+/// Requires that the ranks make a communicator of all of them.
+void agree(Job& job, const std::vector<int>& ranks) {
+  for (const int rank : ranks) job.at(rank).tell("go");
+  const std::string first = job.at(ranks[0]).line();
+  INFO("rank " << ranks[0] << " says: " << first);
+  CHECK(startsWith(first, "agreed"));
+  for (const int rank : ranks)
+    if (rank != ranks[0]) CHECK(job.at(rank).line() == first);
+}
+
+} // namespace
+
+// Proves: a stopped successor does not end the supervision of the job. Another rank takes over, and
+// the stopped one is named, not the host that left.
+TEST_CASE("a host leaves while its successor is stopped: the others name the stopped rank") {
+  for (const Host host : kHosts)
+    for (const char* how : {"quit", "vanish"}) {
+      INFO(text(host) << ", and ends by " << how);
+      const int successor = successorOf(host);
+      Job job(host, kSize, how, kRare);
+      job.startAll();
+      job.at(successor).signal(SIGSTOP);
+      std::this_thread::sleep_for(200ms);
+      if (host == Host::launcher) job.endLaunch();
+      else job.at(0).tell("go");
+      for (const int rank : othersOf(host)) {
+        const std::string line = job.at(rank).line(20s);
+        INFO("rank " << rank << " says: " << line);
+        const std::string who = std::to_string(successor);
+        CHECK(startsWith(line, "failed unresponsive " + who + " rank " + who));
+      }
+    }
+}
+
+// Proves: the rank that took over serves: it makes communicators, and notices a later death.
+TEST_CASE("a host leaves while its successor is stopped: the others shrink, and shrink again") {
+  for (const Host host : kHosts) {
+    INFO(text(host));
+    Job job(host, kSize, "agree", kUsual);
+    job.startAll();
+    leaveWhileStopped(job, host, {successorOf(host)});
+    std::vector<int> others = othersOf(host);
+    agree(job, others);
+    job.at(others.back()).signal(SIGKILL);
+    others.pop_back();
+    agree(job, others);
+  }
+}
+
+// Proves: a successor that answers too late, but soon enough to follow, is a member as before.
+TEST_CASE("a stopped successor that continues in time follows the rank that took over") {
+  for (const Host host : kHosts) {
+    INFO(text(host));
+    Job job(host, kSize, "quit", kRare);
+    job.startAll();
+    const int successor = successorOf(host);
+    leaveWhileStopped(job, host, {successor});
+    job.at(successor).signal(SIGCONT);
+    CHECK(job.at(successor).line(500ms) == "");
+    const int victim = kSize - 1;
+    job.at(victim).signal(SIGKILL);
+    for (int rank = successor; rank < victim; ++rank) {
+      const std::string line = job.at(rank).line(20s);
+      INFO("rank " << rank << " says: " << line);
+      const std::string who = std::to_string(victim);
+      CHECK(startsWith(line, "failed peer_dead " + who + " rank " + who));
+    }
+  }
+}
+
+// Proves: a successor that continues after the others have excluded it does not go on alone, and
+// does not disturb them.
+TEST_CASE("a stopped successor that continues too late is told that the others go on") {
+  for (const Host host : kHosts)
+    for (const auto& [ended, heartbeat] :
+         {std::pair(false, kUsual), std::pair(true, kUsual), std::pair(true, kRare)}) {
+      INFO(text(host) << (ended ? ", the others have ended, heartbeat " : ", heartbeat ")
+                      << heartbeat.at("RONDO_HEARTBEAT"));
+      Job job(host, kSize, "agree", heartbeat);
+      job.startAll();
+      const int successor = successorOf(host);
+      leaveWhileStopped(job, host, {successor});
+      const std::vector<int> others = othersOf(host);
+      agree(job, others);
+      if (ended)
+        for (const int rank : others) {
+          job.at(rank).hangUp();
+          CHECK(job.at(rank).end().value_or(-1) == 0);
+        }
+      job.at(successor).signal(SIGCONT);
+      job.at(successor).tell("go");
+      const std::string line = job.at(successor).line();
+      INFO("the successor says: " << line);
+      CHECK(startsWith(line, "error unresponsive"));
+      CHECK(line.find(ended ? "may have continued without" : "the other ranks") !=
+            std::string::npos);
+      if (!ended) agree(job, others);
+    }
+}
+
+// Proves: the rank that takes over does not take a rank for dead that left after the offer.
+TEST_CASE("a rank leaves while a stopped successor has not answered yet: nobody is named") {
+  Job job(Host::rank_zero, 3, "quit", kRare);
+  job.startAll();
+  job.at(1).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).tell("go");
+  std::this_thread::sleep_for(150ms); // rank 1 has the offer, rank 2 not yet
+  job.at(2).tell("go");
+  CHECK(job.at(2).line() == "done");
+  CHECK(job.at(2).end().value_or(-1) == 0);
+  job.at(1).signal(SIGCONT);
+  CHECK(job.at(1).line(4s) == "");
+  job.at(1).tell("go");
+  CHECK(job.at(1).line() == "done");
+}
+
+// Proves: a hub that a rank opened for a host, which then died, is not taken for the next hub.
+TEST_CASE("a host is killed while it waits for stopped successors, which then go on without it") {
+  Job job(Host::rank_zero, 4, "agree", kUsual);
+  job.startAll();
+  for (const int rank : {1, 2, 3}) job.at(rank).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).hangUp();
+  std::this_thread::sleep_for(500ms); // it has offered them the hub
+  job.at(0).signal(SIGKILL);
+  for (const int rank : {1, 2, 3}) job.at(rank).signal(SIGCONT);
+  agree(job, {1, 2, 3});
+}
+
+} // namespace rondo::test
