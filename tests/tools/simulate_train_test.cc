@@ -326,6 +326,40 @@ TEST_CASE("ps: staleness bounds how far workers are apart, and lets the fast one
   CHECK(by["asp"].seconds < by["ssp:3"].seconds);
 }
 
+// Proves: workers on one processor compute as much longer as there are of them, their pieces leave
+// when they are written, and a server without passes takes no part of the processor.
+TEST_CASE("ps: workers that share a processor compute as much longer", "[train]") {
+  StepModel model = evenModel(4, kElements, 1, 2);
+  TrainOptions options = optionsFor("ps");
+  options.servers.dedicated = true;
+  StepQuestion asked = question(model, options, 4, perByte);
+  asked.steps = 3;
+  asked.message = [](double) { return 0.0; };
+  CHECK(servedSteps(asked).seconds == Approx(3 * 12));
+  asked.processors = {0, 1, 2, 3};
+  CHECK(servedSteps(asked).seconds == Approx(3 * 12));
+  asked.processors = {0, 0, 0, 0}; // a server and three workers
+  CHECK(servedSteps(asked).seconds == Approx(3 * 3 * 12));
+  asked.processors = {0, 1, 1, 0};
+  CHECK(servedSteps(asked).seconds == Approx(3 * 2 * 12));
+  // Four pieces, which the network moves during the passes. The worker's own line is the limit.
+  model = evenModel(4, std::size_t{1} << 20, 1, 2);
+  asked.message = [](double bytes) { return 0.01 + bytes / (1 << 23); };
+  const double shared = servedSteps(asked).seconds;
+  asked.processors = {0, 1, 2, 3};
+  const double own = servedSteps(asked).seconds;
+  asked.processors = {};
+  CHECK(own == Approx(servedSteps(asked).seconds));
+  CHECK(shared > own);
+  CHECK(shared < 2 * own);
+  // The worker that sleeps leaves its processor to the other one.
+  asked.message = [](double) { return 0.0; };
+  options.stragglers.slow = {{.rank = 1, .factor = 3}};
+  asked.steps = 1;
+  asked.processors = {0, 1, 1, 2};
+  CHECK(servedSteps(asked).seconds == Approx(36));
+}
+
 TEST_CASE("calls are priced by their plans: on an ideal network by their formula", "[train]") {
   const PlannedNetwork network{.profile = model::idealProfile(1e-6, 1e-9), .conditions = {}};
   CallTimes ring(network, "ring", 8, 0);
