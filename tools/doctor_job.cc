@@ -206,11 +206,14 @@ int printFailure(const Error& error, const LaunchInfo& launch, bool joined,
   const char* const interface = std::getenv("RONDO_SOCKET_IFNAME");
   const std::string by =
       interface && *interface ? std::string(" (RONDO_SOCKET_IFNAME=") + interface + ")" : "";
-  std::printf(
-      "error: join: rank %d on %s: %s%s. Remedy: allow connections between the hosts on all "
-      "ports (firewall), compare the rendezvous' address on all ranks, or name an interface "
-      "that all reach in RONDO_SOCKET_IFNAME\n",
-      launch.rank, hostName().c_str(), text.c_str(), by.c_str());
+  const char* const remedy =
+      text.find("cannot be resolved") != std::string::npos
+          ? "use the address of rank 0's host, or add its name to DNS or /etc/hosts"
+          : "start all ranks, allow connections between the hosts on all ports (firewall), compare "
+            "the rendezvous' address on all ranks, or name an interface that all reach in "
+            "RONDO_SOCKET_IFNAME";
+  std::printf("error: join: rank %d on %s: %s%s. Remedy: %s\n", launch.rank, hostName().c_str(),
+              text.c_str(), by.c_str(), remedy);
   return kFailure;
 }
 

@@ -110,10 +110,12 @@ std::optional<Fault> wantedInterface(const Config&) {
   if (!wanted || *wanted == '\0' || *wanted == '^') return std::nullopt;
   const bool exact = *wanted == '=';
   const std::string names = wanted + exact;
+  std::set<std::string> named; // an interface is listed once for each address
   std::string known;
   bool found = false, reached = false;
   for (const Interface& one : interfaces()) {
-    if (!one.loopback) known += (known.empty() ? "" : ", ") + one.name;
+    if (!one.loopback && named.insert(one.name).second)
+      known += (known.empty() ? "" : ", ") + one.name;
     for (std::size_t at = 0; at < names.size();) {
       const std::size_t end = std::min(names.find(',', at), names.size());
       const std::string name = names.substr(at, end - at);

@@ -30,6 +30,7 @@ using Config = DoctorConfig;
 constexpr double kMebi = 1024 * 1024;
 
 std::string mebibytes(double bytes) {
+  if (bytes < kMebi) return std::to_string(static_cast<long long>(bytes / 1024)) + " KiB";
   return std::to_string(static_cast<long long>(bytes / kMebi)) + " MiB";
 }
 

@@ -103,14 +103,28 @@ int dumpThese(const DumpConfig& config) {
   return status;
 }
 
+/// Says for each of the named processes without a record why it has none. Returns the status.
+int complain(const DumpConfig& config) {
+  int status = kSuccess;
+  for (const std::string& pid : config.all() ? std::vector<std::string>{} : config.processes) {
+    const FoundRecord found = findRecord(pid);
+    if (found.memory) continue;
+    std::fprintf(stderr, "rondo: %s\n", reasonOf(pid, found.why).c_str());
+    status = kFailure;
+  }
+  return status;
+}
+
 /// Writes dumps to standard output, one after the other; with an interval, until its reader ends.
 int dumpToOutput(const DumpConfig& config) {
   WatchedProcesses processes(config.all() ? std::vector<std::string>{} : config.processes);
   if (config.interval == 0) {
+    const int status = complain(config);
     const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
     processes.write(nowhere.get(), 0);
     if (processes.haveLinks()) std::this_thread::sleep_for(kLinkTime);
-    return processes.write(STDOUT_FILENO, config.last) > 0 ? kSuccess : noneFound();
+    const int written = processes.write(STDOUT_FILENO, config.last);
+    return written == 0 && status == kSuccess ? noneFound() : status;
   }
   processes.write(STDOUT_FILENO, config.last);
   while (true) {

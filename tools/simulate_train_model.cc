@@ -204,11 +204,14 @@ void timeByReport(StepModel& model, const std::string& file) {
   const base::Json json = base::parseJson(*text, file);
   const Report report(json, file);
   const Report options = report.object("options"), parts = report.object("step_parts_ms");
+  report.expect("version", 1);
   report.expect("ranks", 1);
   const base::Json& trained = options.value("model", base::Json::Kind::string);
   if (trained.text != model.name)
     options.fail(trained, "the model is " + trained.text + ", but must be " + model.name);
   const double micro = options.number("accumulate");
+  if (micro < 1)
+    options.fail(options.value("accumulate", base::Json::Kind::number), "accumulate is below 1");
   options.expect("batch", static_cast<double>(model.samples) * micro);
   divide(
       model, [](const StepLayer&) { return true; }, parts.number("forward") / micro * 1e-3,

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <queue>
 #include <tuple>
 
+#include "model/shared_processor.h"
 #include "train/loop/straggler.h"
 #include "train/parallel/ps/clocks.h"
 
@@ -16,7 +18,8 @@ namespace {
 
 constexpr double kPiece = 1 << 20; ///< bytes
 
-/// A piece of the gradients: when the backward pass has written it, in seconds before its end.
+/// A piece of the gradients: when the backward pass has written it, in seconds before its end. The
+/// last piece is written at the end.
 struct Piece {
   double bytes = 0, before_end = 0;
 };
@@ -70,6 +73,8 @@ class Servers {
       result_.seconds = std::max(result_.seconds, time);
       if (kind == kPushed) pushed(worker, time);
       else if (kind == kPulled) pulled(worker, time);
+      else if (kind == kBegins) beginPasses(worker, time);
+      else if (kind == kProcessor) endPart(static_cast<int>(worker), time);
       else sendPiece(worker, kind, time);
     }
     double steps = 0;
@@ -80,8 +85,10 @@ class Servers {
   }
 
  private:
-  /// Kinds of events: these, or the number of a piece that the backward pass has written.
-  static constexpr int kPushed = -1, kPulled = -2;
+  /// Kinds of events: these, or the number of a piece that the backward pass has written. kBegins:
+  /// the passes on a shared processor begin. kProcessor: the next part of some passes may have
+  /// ended on the processor whose number is in the place of the worker.
+  static constexpr int kPushed = -1, kPulled = -2, kBegins = -3, kProcessor = -4;
   using Event = std::tuple<double, std::uint64_t, std::size_t, int>;
 
   struct Worker {
@@ -90,6 +97,8 @@ class Servers {
     double out = 0, in = 0;  ///< its NIC is busy until then
     std::int64_t steps = 0;  ///< pushes that have arrived
     double waits_since = -1; ///< negative: it does not wait for values
+    double begun = 0;        ///< when its passes began, if it shares a processor
+    std::size_t piece = 0;   ///< which it computes, if so
   };
 
   double wire(double bytes) const { return std::max(question_.message(bytes) - latency_, 0.0); }
@@ -103,10 +112,43 @@ class Servers {
   void compute(std::size_t w, double now) {
     const double begin = now + workers_[w].straggler->next(times_) * 1e-3;
     note(w, "straggler", now, begin);
+    if (!question_.processors.empty()) return add(begin, w, kBegins);
     const double end = begin + passes_;
     note(w, "passes", begin, end);
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece)
       add(end - pieces_[piece].before_end, w, static_cast<int>(piece));
+  }
+
+  int processorOf(std::size_t w) const {
+    return question_.processors[w + static_cast<std::size_t>(first_)];
+  }
+  /// When the worker's next piece is written, if nothing else begins on its processor before.
+  void expect(int processor) {
+    if (const model::SharedProcessor& shared = processors_[processor]; !shared.idle())
+      add(shared.next(), static_cast<std::size_t>(processor), kProcessor);
+  }
+  void beginPart(std::size_t w, double now, double seconds) {
+    processors_[processorOf(w)].add(now, static_cast<std::uint32_t>(w), seconds);
+    expect(processorOf(w));
+  }
+  void beginPasses(std::size_t w, double now) {
+    workers_[w].begun = now;
+    workers_[w].piece = 0;
+    if (!pieces_.empty()) beginPart(w, now, passes_ - pieces_[0].before_end);
+  }
+  /// The part of the passes up to the next piece has ended, unless another one has begun there
+  /// since this event was added.
+  void endPart(int processor, double now) {
+    model::SharedProcessor& shared = processors_[processor];
+    if (shared.idle() || now != shared.next()) return;
+    const std::size_t w = shared.pop(now);
+    Worker& worker = workers_[w];
+    const std::size_t piece = worker.piece++;
+    if (worker.piece < pieces_.size())
+      beginPart(w, now, pieces_[piece].before_end - pieces_[worker.piece].before_end);
+    else expect(processor);
+    if (worker.piece == pieces_.size()) note(w, "passes", worker.begun, now);
+    sendPiece(w, static_cast<int>(piece), now);
   }
 
   /// Moves bytes through the network interface of a worker and that of the servers; returns when
@@ -166,6 +208,7 @@ class Servers {
   double in_ = 0, out_ = 0; ///< the servers' NIC is busy until then
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t count_ = 0;
+  std::map<int, model::SharedProcessor> processors_; ///< if ranks share processors
   ServedSteps result_;
 };
 

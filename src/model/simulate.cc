@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <utility>
 
@@ -48,7 +49,11 @@ Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& n
   if (!traits(plan.spec.collective).movesData() || blocks.bytes <= 0) return sizes;
   const auto element = static_cast<double>(sizes.element);
   const double count = std::max(blocks.bytes / element, 1.0);
-  if (count > 1e15) refuse("a block of " + std::to_string(blocks.bytes) + " bytes is too large");
+  if (count > 1e15) {
+    char bytes[64];
+    std::snprintf(bytes, sizeof bytes, "%.4g", blocks.bytes);
+    refuse("a block of " + std::string(bytes) + " bytes is too large");
+  }
   double slot = std::numeric_limits<double>::infinity();
   bool carriers = false;
   for (const LinkProfile* link : linksOf(plan.spec, network)) {

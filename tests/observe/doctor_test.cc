@@ -1,6 +1,8 @@
 // `rondo doctor`: each planted fault is one line that names it and its remedy, and nothing else is.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -175,6 +177,26 @@ TEST_CASE("doctor: JSON has every check, and the text only findings", "[command]
   }
   CHECK(page["checks"].size() >= 20);
   CHECK(linesOf(shell("$RONDO doctor").out).size() == wrong + 1);
+}
+
+// Proves: what the doctor says of a cause is exact: each interface once, a size below 1 MiB in KiB,
+// and for an unknown name the remedy for names.
+TEST_CASE("doctor: texts on interfaces, small limits and unknown names", "[command]") {
+  const std::string interfaces = shell("RONDO_SOCKET_IFNAME=nosuch0 $RONDO doctor").out;
+  INFO(interfaces);
+  const auto at = interfaces.find("there are: ");
+  REQUIRE(at != std::string::npos);
+  std::istringstream list(interfaces.substr(at + 11, interfaces.find(". Remedy", at) - at - 11));
+  std::set<std::string> names;
+  for (std::string name; std::getline(list >> std::ws, name, ',');)
+    CHECK(names.insert(name).second);
+  CHECK(shell("ulimit -f 1000; $RONDO doctor").out.find("files may have only 500 KiB") !=
+        std::string::npos);
+  const std::string unknown =
+      shell("RONDO_RANK=1 RONDO_SIZE=2 RONDO_COMM_ID=nosuch.invalid:23456 $RONDO doctor").out;
+  INFO(unknown);
+  CHECK(unknown.find("cannot be resolved") != std::string::npos);
+  CHECK(unknown.find("add its name to DNS or /etc/hosts") != std::string::npos);
 }
 
 } // namespace

@@ -269,6 +269,26 @@ TEST_CASE("a memory file with any content makes a dump of valid lines, or none")
   CHECK(writeDump(-1, none.get(), "request", 'R') == EPROTO);
 }
 
+// Proves: readers of another version refuse the memory, whatever else is in it.
+TEST_CASE("a memory file of another version, or of another kind, makes no dump") {
+  Recorder recorder({7, 0x7000, 0, 1, "self"});
+  std::vector<std::byte> bytes(blockAt(2));
+  REQUIRE(::pread(memoryFile(), bytes.data(), bytes.size(), 0) ==
+          static_cast<ssize_t>(bytes.size()));
+  const auto statusOf = [&](std::size_t field, int change) {
+    auto other = bytes;
+    other[field] = static_cast<std::byte>(static_cast<int>(other[field]) + change);
+    const base::UniqueFd file(::memfd_create("other", MFD_CLOEXEC));
+    REQUIRE(::write(file.get(), other.data(), other.size()) == static_cast<ssize_t>(other.size()));
+    const base::UniqueFd to(::memfd_create("dump", MFD_CLOEXEC));
+    return writeDump(file.get(), to.get(), "request", 'R');
+  };
+  CHECK(statusOf(offsetof(FileHead, version), 0) == 0);
+  CHECK(statusOf(offsetof(FileHead, version), 1) == EPROTO);
+  CHECK(statusOf(offsetof(FileHead, version), -1) == EPROTO);
+  CHECK(statusOf(offsetof(FileHead, magic), 1) == EPROTO);
+}
+
 TEST_CASE("a full disk is an error of the dump, not of the program") {
   Recorder recorder({7, 0x8000, 0, 1, "self"});
   const base::UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));

@@ -238,5 +238,34 @@ TEST_CASE("a dump of a process without a record, or of no process, is an error t
   CHECK(outcome.out.find("status 1") != std::string::npos);
 }
 
+// Proves: standard output gets what the files would, whole lines only, and a process without a
+// record, a full disk and a reader that ends are not passed over in silence.
+TEST_CASE("dump -o -: the dumps of all processes, one after the other, on standard output") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell(start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") +
+            "sleep 2.5\nmkdir one\n$RONDO dump $PIDS -o - >one/all.jsonl; echo status $?\n"
+            "$RONDO dump all -o - >everything; echo status $?\n"
+            "$RONDO dump $PIDS 999999999 -o - >beside; echo status $?\n"
+            "$RONDO dump 999999999 -o - >none; echo status $?\n"
+            "$RONDO dump $PIDS -o - >/dev/full; echo status $?\n"
+            "$RONDO dump $PIDS -o - --last 1 --interval 0.05 | head -n 30 | grep -c rondo_dump\n" +
+            kEnd);
+  INFO(outcome.out << outcome.err);
+  const std::string all = readFile(folder.file("job/one/all.jsonl"));
+  CHECK(outcome.out.starts_with("status 0\nstatus 0\nstatus 1\nstatus 1\nstatus 3\n"));
+  const auto lines = linesOf(outcome.out);
+  CHECK(std::stoi(lines.back()) > 4); // processes: it dumped more than once until its reader ended
+  CHECK(countOf(outcome.err, "there is no process 999999999") == 2);
+  CHECK(outcome.err.find("No space left on device") != std::string::npos);
+  for (const std::string& line : linesOf(all)) CHECK(json::accept(line));
+  CHECK(all.ends_with("\n"));
+  CHECK(countOf(all, "\"rondo_dump\"") == 4);
+  CHECK(countOf(readFile(folder.file("job/everything")), "\"rondo_dump\"") >= 4);
+  CHECK(countOf(readFile(folder.file("job/beside")), "\"rondo_dump\"") == 4);
+  CHECK(readFile(folder.file("job/none")).empty());
+  checkReport(reportOf(folder.file("job/one")), {"skip", "never_entered", "rank 2 never entered"});
+}
+
 } // namespace
 } // namespace rondo::test

@@ -131,6 +131,31 @@ TEST_CASE("watch: each fault is blamed on its rank, with its call, and no other 
   }
 }
 
+// Proves: a rank is stopped, and the kind of the finding may change from look to look (late,
+// stopped, unresponsive); but each look blames this rank, and no other one.
+TEST_CASE("watch: ten looks at one hang name one culprit", "[command]") {
+  const TemporaryFolder folder;
+  const std::string settings[] = {"RONDO_HEARTBEAT=60 RONDO_TRANSPORT=shm",
+                                  "RONDO_HEARTBEAT=60 RONDO_TRANSPORT=tcp",
+                                  "RONDO_HEARTBEAT=2"}; // it fails meanwhile
+  for (const std::string& setting : settings) {
+    INFO(setting);
+    const std::string job = folder.file(setting.substr(setting.size() - 3));
+    shell(start(job, "stop", setting) + kUntilBlamed + kMoreLooks + kMoreLooks + kEnd);
+    std::size_t looks = 0;
+    for (const json& object : objectsOf(job)) {
+      const std::vector<Blamed> blamed = blamedIn(object);
+      if (looks == 10) break;                     // later ones may see the end of the job
+      if (blamed.empty() && looks == 0) continue; // before the hang
+      INFO(object.dump(2));
+      ++looks;
+      REQUIRE(!blamed.empty());
+      for (const Blamed& one : blamed) CHECK(one.rank == 2);
+    }
+    CHECK(looks == 10);
+  }
+}
+
 // Proves: a watch is not taken for a rank of the job that it reads, and its end not for the end of
 // that rank.
 TEST_CASE("watch: another watch that comes and ends is no rank of the job", "[command]") {

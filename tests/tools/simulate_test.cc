@@ -220,7 +220,7 @@ TEST_CASE("simulate: speeds that are zero or no numbers, and sizes that overflow
       {"--ideal nan,1", "MICROSECONDS,GB/s"},
       {"--bytes 99999999T", "99999999T"},
       {"--bytes 18446744073709551616", "18446744073709551616"},
-      {"--bytes 16000000T", "is too large"},
+      {"--bytes 16000000T", " bytes is too large"},
       {"--straggler 0=nan", "RANK="},
       {"--slow-link 0-1=nan", "FROM-TO"},
       {"--layout 1x2", "rank"}};

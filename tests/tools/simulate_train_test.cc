@@ -326,6 +326,40 @@ TEST_CASE("ps: staleness bounds how far workers are apart, and lets the fast one
   CHECK(by["asp"].seconds < by["ssp:3"].seconds);
 }
 
+// Proves: workers on one processor compute as much longer as there are of them, their pieces leave
+// when they are written, and a server without passes takes no part of the processor.
+TEST_CASE("ps: workers that share a processor compute as much longer", "[train]") {
+  StepModel model = evenModel(4, kElements, 1, 2);
+  TrainOptions options = optionsFor("ps");
+  options.servers.dedicated = true;
+  StepQuestion asked = question(model, options, 4, perByte);
+  asked.steps = 3;
+  asked.message = [](double) { return 0.0; };
+  CHECK(servedSteps(asked).seconds == Approx(3 * 12));
+  asked.processors = {0, 1, 2, 3};
+  CHECK(servedSteps(asked).seconds == Approx(3 * 12));
+  asked.processors = {0, 0, 0, 0}; // a server and three workers
+  CHECK(servedSteps(asked).seconds == Approx(3 * 3 * 12));
+  asked.processors = {0, 1, 1, 0};
+  CHECK(servedSteps(asked).seconds == Approx(3 * 2 * 12));
+  // Four pieces, which the network moves during the passes. The worker's own line is the limit.
+  model = evenModel(4, std::size_t{1} << 20, 1, 2);
+  asked.message = [](double bytes) { return 0.01 + bytes / (1 << 23); };
+  const double shared = servedSteps(asked).seconds;
+  asked.processors = {0, 1, 2, 3};
+  const double own = servedSteps(asked).seconds;
+  asked.processors = {};
+  CHECK(own == Approx(servedSteps(asked).seconds));
+  CHECK(shared > own);
+  CHECK(shared < 2 * own);
+  // The worker that sleeps leaves its processor to the other one.
+  asked.message = [](double) { return 0.0; };
+  options.stragglers.slow = {{.rank = 1, .factor = 3}};
+  asked.steps = 1;
+  asked.processors = {0, 1, 1, 2};
+  CHECK(servedSteps(asked).seconds == Approx(36));
+}
+
 TEST_CASE("calls are priced by their plans: on an ideal network by their formula", "[train]") {
   const PlannedNetwork network{.profile = model::idealProfile(1e-6, 1e-9), .conditions = {}};
   CallTimes ring(network, "ring", 8, 0);
@@ -406,7 +440,7 @@ TEST_CASE("simulate train: wrong options are refused", "[train]") {
   const TemporaryFolder folder;
   const std::string wrong = folder.file("wrong.json");
   std::ofstream(wrong)
-      << "{\n\"options\": {\"model\": \"mlp\", \"accumulate\": 1, \"batch\": 32},\n"
+      << "{\"version\": 1,\n\"options\": {\"model\": \"mlp\", \"accumulate\": 1, \"batch\": 32},\n"
          "\"step_parts_ms\": {},\n\"ranks\": 2}\n";
   const std::pair<std::string, std::string> refused[] = {
       {"--strategy tensor --tflops 1", "is not simulated; valid: ddp"},
@@ -429,6 +463,45 @@ TEST_CASE("simulate train: wrong options are refused", "[train]") {
     CHECK(outcome.status != 0);
     CHECK((outcome.err + outcome.out).find(text) != std::string::npos);
   }
+}
+
+// Proves: a report that is cut anywhere, of another version, or without micro-batches is refused
+// with file and line.
+TEST_CASE("simulate train: a damaged or foreign report is refused with its line", "[train]") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("report.json");
+  const std::string good =
+      "{\n\"version\": 1,\n"
+      "\"options\": {\"model\": \"mlp\", \"accumulate\": 1, \"batch\": 32},\n"
+      "\"ranks\": 1,\n"
+      "\"step_parts_ms\": {\"data\": 1, \"forward\": 2, \"backward\": 4, \"optimizer\": 1}\n}\n";
+  const auto refusal = [&](const std::string& text) -> std::string {
+    std::ofstream(file, std::ios::trunc) << text;
+    StepModel model = stepModel("mlp", "", 32);
+    try {
+      timeByReport(model, file);
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::data);
+      return error.what();
+    }
+    return "it was read";
+  };
+  CHECK(refusal(good) == "it was read");
+  for (std::size_t bytes = 0; bytes + 2 < good.size(); ++bytes) {
+    INFO(good.substr(0, bytes));
+    CHECK(refusal(good.substr(0, bytes)).starts_with(file + ":"));
+  }
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    return refusal(text.replace(text.find(from), from.size(), to));
+  };
+  CHECK(changed("\"version\": 1", "\"version\": 2") == file + ":2: version is 2, but must be 1");
+  CHECK(changed("\"version\": 1,", "").find("\"version\" is missing") != std::string::npos);
+  CHECK(changed("\"accumulate\": 1", "\"accumulate\": 0") == file + ":3: accumulate is below 1");
+  CHECK(changed("\"batch\": 32", "\"batch\": 31") == file + ":3: batch is 31, but must be 32");
+  CHECK(changed("\"forward\": 2", "\"forward\": -2") ==
+        file + ":5: \"forward\" must not be negative");
+  CHECK(changed("\"forward\": 2", "\"forward\": 1e999").starts_with(file + ":5: "));
 }
 
 } // namespace rondo::test

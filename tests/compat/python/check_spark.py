@@ -94,6 +94,60 @@ class Spark(unittest.TestCase):
         self.assertEqual(raised.exception.culprit, 1)
         self.assertIn("ValueError: no such file: seven", str(raised.exception))
 
+    # Proves: whichever rank's failure Spark hears of first, the driver gets the traceback of the
+    # one that raised, and of no other.
+    def test_the_driver_gets_the_traceback_of_the_rank_that_raised(self):
+        def fails_in_here():
+            raise ValueError("no such file: " + "x" * 3000)
+
+        class Comm:  # of the rank that raised: keeps what it tells the others
+            rank = 1
+
+            def failure(self):
+                return None
+
+            def abort(self, reason):
+                self.reason = reason
+
+        culprit = Comm()
+        try:
+            fails_in_here()
+        except ValueError as error:
+            own = rondo.spark._told(culprit, error)
+        self.assertLess(len(culprit.reason.encode()), 2048)
+
+        class Other(Comm):
+            rank = 0
+
+            def failure(self):
+                return "it failed"
+
+        heard = rondo.Error("all_reduce on rank 0 of 2: rank 1 aborted: " + culprit.reason,
+                            "aborted", 1, "all_reduce")
+        try:
+            raise heard
+        except rondo.Error as error:
+            other = rondo.spark._told(Other(), error)
+        for first in (own, other):
+            failure = rondo.spark._failure(Exception(f"Job aborted: {first}"))
+            self.assertEqual(failure.culprit, 1)
+            self.assertRegex(str(failure), "rank 1 of the Spark job: .*no such file: xxx")
+            self.assertIn("in fails_in_here", str(failure))
+            self.assertNotIn("raise heard", str(failure))
+
+    # The same with Spark, for a rank that raises at once.
+    def test_a_rank_that_raises_while_another_one_waits_is_shown(self):
+        def job(comm):
+            if comm.rank == 0:
+                raise ValueError("no such file: seven")
+            comm.all_reduce(numpy.ones(1000))
+
+        with self.assertRaises(rondo.Error) as raised:
+            rondo.spark.run(job, RANKS)
+        self.assertEqual(raised.exception.culprit, 0)
+        self.assertIn('raise ValueError("no such file: seven")', str(raised.exception))
+        self.assertNotIn("comm.all_reduce(numpy", str(raised.exception))
+
     def test_a_rank_that_dies_is_named(self):
         def job(comm):
             if comm.rank == 1:

@@ -8,12 +8,14 @@
 // child (it forks a child that lives for a minute), straggler (all ranks compute and make
 // all-reduces, the odd one needs three times as long), none (all ranks make calls of all kinds
 // until they are killed). After the 100 all-reduces each rank prints "ready RANK PID" and waits for
-// PAUSE seconds (which may be a fraction). A rank that gets an error prints "error RANK CODE".
+// PAUSE seconds (which may be a fraction). A rank that gets an error prints "error RANK CODE", and
+// its text to standard error.
 #include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -128,7 +130,9 @@ int main(int argc, char** argv) {
     call(comm, fault, odd);
     compute();
   } catch (const rondo::Error& error) {
-    say("error " + rank + " " + std::string(rondo::name(error.code())) + "\n");
+    const std::string code(rondo::name(error.code()));
+    say("error " + rank + " " + code + "\n");
+    std::fprintf(stderr, "%s: %s\n", code.c_str(), error.what());
     return 3;
   }
 }

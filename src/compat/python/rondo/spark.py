@@ -32,6 +32,7 @@ __all__ = ["run"]
 
 _FORMATS = ("numpy", "arrow", "batches")
 _MARK = "rondo.spark failure: "
+_TEXT_BYTES = 1800  # of the reason that abort() gives to all ranks, which is cut at 2048
 
 
 def run(fn, num_proc=None, data=None, *, format="numpy", args=(), spark=None, **options):
@@ -136,9 +137,17 @@ def _told(comm, error):
     told = {"code": code, "culprit": culprit, "rank": comm.rank, "text": str(error),
             "traceback": "".join(lines)}
     if comm.failure() is None:
-        comm.abort(f"rank {comm.rank} raised {type(error).__name__}: {error}")
+        comm.abort(_reason(comm.rank, error))
     return RuntimeError(_MARK + base64.b64encode(json.dumps(told).encode()).decode() + "\n"
                         + told["text"])
+
+
+def _reason(rank, error):
+    """What the other ranks tell the driver about this one, if Spark hears of them first: Spark
+    passes on only the first failure of a stage. Of a long traceback it has the end."""
+    text = f"rank {rank} raised {type(error).__name__}: {error}".encode()[:_TEXT_BYTES // 2]
+    calls = "".join(traceback.format_tb(error.__traceback__)).encode()[len(text) - _TEXT_BYTES:]
+    return (text + b"\nTraceback (most recent call last):\n" + calls).decode(errors="ignore")
 
 
 def _failure(error):
@@ -154,6 +163,10 @@ def _failure(error):
         return Error(f"rank {ended[1]} of the Spark job: {ended[2]}",
                      "peer_dead" if died else "init_failed", int(ended[1]), "rondo.spark.run")
     told = next((one for one in found if one["rank"] == one["culprit"]), found[0])
+    _, raised, reason = told["text"].partition(f"rank {told['culprit']} raised ")
+    if raised and told["rank"] != told["culprit"]:
+        return Error(f"rank {told['culprit']} of the Spark job: {reason}", told["code"],
+                     told["culprit"], "rondo.spark.run")
     return Error(f"rank {told['rank']} of the Spark job: {told['text']}\n{told['traceback']}",
                  told["code"], told["culprit"], "rondo.spark.run")
 

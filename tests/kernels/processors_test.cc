@@ -1,0 +1,56 @@
+// The same program on processors without AVX-512 and without AVX2, which QEMU emulates.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/reduce.h"
+#include "support/paths.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::test {
+namespace {
+
+const std::string kProgram = RONDO_TEST_PROGRAMS "/program_every_reduction";
+
+struct Processor {
+  const char* name; ///< as QEMU names it
+  const char* set;  ///< that the kernels must choose on it; empty: the compiler's baseline
+};
+constexpr Processor kProcessors[] = {{"qemu64", ""}, {"Westmere", "SSE4"}, {"Haswell", "AVX2"}};
+
+// Proves: no instruction runs that the processor lacks (that would end the program), and results
+// do not depend on the processor.
+TEST_CASE("reductions have the same bits on processors with and without AVX2 and AVX-512") {
+  const Outcome own = shell(kProgram);
+  INFO(own.err);
+  REQUIRE(own.status == 0);
+  const std::vector<std::string> expected = linesOf(own.out);
+  REQUIRE(expected.size() > 60);
+  CHECK(expected[0] == "set " + std::string(kernels::instructionSet()));
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
+    CHECK(expected[0] == "set AVX3");
+  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    CHECK(expected[0] == "set AVX2");
+  if (shell("qemu-x86_64 --version").status != 0) {
+    WARN("other processors: not tested, there is no qemu-x86_64 (Debian: qemu-user)");
+    return;
+  }
+  for (const Processor& processor : kProcessors) {
+    INFO(processor.name);
+    const Outcome other = shell(std::string("qemu-x86_64 -cpu ") + processor.name + " " + kProgram);
+    INFO(other.err);
+    CHECK(other.status == 0);
+    const std::vector<std::string> lines = linesOf(other.out);
+    REQUIRE(lines.size() == expected.size());
+    if (*processor.set != '\0') CHECK(lines[0] == std::string("set ") + processor.set);
+    else CHECK(std::set<std::string>{"set SCALAR", "set SSE2"}.contains(lines[0]));
+    for (std::size_t i = 1; i < lines.size(); ++i) CHECK(lines[i] == expected[i]);
+  }
+#endif
+}
+
+} // namespace
+} // namespace rondo::test
