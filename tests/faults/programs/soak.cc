@@ -190,7 +190,13 @@ class Run {
       send(0, round.actor, SIGSTOP);
       due_.push_back({now + round.delays[0] + round.length, round.actor, SIGCONT});
     }
-    if (round.what == What::freeze) send(0, round.lost[0], SIGSTOP);
+    if (round.what == What::freeze) {
+      // After the end of a pause of this rank that began late, which would wake it.
+      auto at = now + round.delays[0];
+      for (const Signal& signal : due_)
+        if (signal.rank == round.lost[0]) at = std::max(at, signal.at + milliseconds(1));
+      due_.push_back({at, round.lost[0], SIGSTOP});
+    }
     for (std::size_t i = 0; i < round.lost.size(); ++i)
       if (round.what == What::kill || round.what == What::kill_in_split ||
           round.what == What::kill_in_shrink)
