@@ -35,6 +35,9 @@ struct DeviceIdentity {
 struct StreamTraits {
   bool blocking = false;   ///< it and the default stream wait for each other
   int multiprocessors = 0; ///< available to its kernels
+  /// CUDA refuses to tell more about a stream that is being captured: `blocking` is false and all
+  /// multiprocessors are available, until the traits are read after the capture.
+  bool captured = false;
 };
 
 /// A point in a stream (a CUDA event). One thread at a time.
@@ -160,7 +163,8 @@ class Device {
   virtual void follow(Stream stream, const Mark& mark) = 0;
   /// A number that identifies the capture if the stream is being captured; 0 if it is not.
   virtual std::uint64_t capture(Stream stream) const = 0;
-  /// Throws Error(invalid_argument) for a handle that is a different stream on each thread.
+  /// Throws Error(invalid_argument) for a handle that is a different stream on each thread. A
+  /// capture of the stream goes on.
   virtual StreamTraits traits(Stream stream) const = 0;
   virtual int multiprocessors() const = 0;
   /// Throws Error(unsupported) if no kernel can run the program.

@@ -146,13 +146,8 @@ void DeviceEngine::followOther(device::Stream stream, const device::Mark& last) 
 
 void DeviceEngine::setStream(Stream of_program) {
   const device::Stream stream = of_program.handle();
-  if (stream == stream_) return;
-  const device::StreamTraits traits = device_->traits(stream);
-  if (traits.multiprocessors < device_->multiprocessors())
-    throw Error(ErrorCode::unsupported,
-                "the stream may use " + std::to_string(traits.multiprocessors) + " of " +
-                    std::to_string(device_->multiprocessors()) +
-                    " multiprocessors: kernels that wait for each other may need all of them");
+  if (stream == stream_) return; // admitBuffers() completes the traits
+  const device::StreamTraits traits = traitsOf(stream);
   if (settings_.users) {
     const int other = traits.blocking ? -1 : settings_.users->claim(stream, settings_.rank);
     if (other >= 0)
@@ -163,7 +158,17 @@ void DeviceEngine::setStream(Stream of_program) {
     settings_.users->giveUp(stream_, settings_.rank);
   }
   stream_ = stream;
-  blocking_ = traits.blocking;
+  traits_ = traits;
+}
+
+device::StreamTraits DeviceEngine::traitsOf(device::Stream stream) const {
+  const device::StreamTraits traits = device_->traits(stream);
+  if (traits.multiprocessors < device_->multiprocessors())
+    throw Error(ErrorCode::unsupported,
+                "the stream may use " + std::to_string(traits.multiprocessors) + " of " +
+                    std::to_string(device_->multiprocessors()) +
+                    " multiprocessors: kernels that wait for each other may need all of them");
+  return traits;
 }
 
 void DeviceEngine::requireHostBuffers(const char* function) const {
@@ -173,7 +178,8 @@ void DeviceEngine::requireHostBuffers(const char* function) const {
 }
 
 void DeviceEngine::admitBuffers(const void* input, const void* output) const {
-  if (blocking_ && settings_.neighbour >= 0)
+  if (traits_.captured) traits_ = traitsOf(stream_);
+  if (traits_.blocking && settings_.neighbour >= 0)
     throw Error(
         ErrorCode::invalid_argument,
         "rank " + std::to_string(settings_.neighbour) +

@@ -94,6 +94,8 @@ class DeviceEngine final : public Engine {
   void failAll(const Error& error) override;
 
  private:
+  /// Throws Error(unsupported) if the stream may use only a part of the device.
+  device::StreamTraits traitsOf(device::Stream stream) const;
   /// Throws if the device cannot access a buffer, or if two ranks would share a stream.
   void admitBuffers(const void* input, const void* output) const override;
   void admitFactor(const void* factor) const override;
@@ -146,7 +148,8 @@ class DeviceEngine final : public Engine {
   const Settings settings_;
   const device::Memory panel_, halt_;
   device::Stream stream_ = nullptr;
-  bool blocking_ = true; ///< StreamTraits::blocking of `stream_`
+  /// Of `stream_`. If it was captured, calls read them again.
+  mutable device::StreamTraits traits_{true, 0, false};
   /// The stream of the last launch that ran, and of the last captured launch, with its capture's
   /// id.
   device::Stream last_stream_ = nullptr, captured_stream_ = nullptr;

@@ -349,7 +349,7 @@ class HostDevice final : public device::Device {
     return stream ? static_cast<HostStream*>(stream)->capture() : 0;
   }
   device::StreamTraits traits(device::Stream stream) const override {
-    return {stream == nullptr, multiprocessors()};
+    return {stream == nullptr, multiprocessors(), false};
   }
   int multiprocessors() const override { return state_->settings.blocks; }
   std::unique_ptr<device::LaunchFunction> function(const device::ProgramHeader& program) override {

@@ -48,6 +48,13 @@ case "$*" in *'reduce --device cuda -p 5 '*) echo wrong; exit 1 ;; *-J*) ;; *) e
 while [ "$1" != -J ]; do shift; done
 echo '{"results": [{"algorithm": "direct", "out_of_place": {"p50": 300.0}}]}' > "$2"
 """
+# Has a torch with CUDA, with which a check fails.
+PYTHON = """#!/bin/sh
+case "$*" in
+*torch_gpu.py' --library '*/lib/rondo/libnccl.so.2' '*) echo FAILED: DDP; exit 7 ;;
+'-c import torch'*) echo True True ;;
+esac
+"""
 
 
 def program(path, text):
@@ -66,7 +73,8 @@ def checkout(source, place):
     stubs = place / "stubs"
     for name, text in (("nvidia-smi", GPU), ("nvcc", "#!/bin/sh\n"), ("cmake", CMAKE),
                        ("ninja", "#!/bin/sh\n"), ("bench", BENCH), ("rondo", RONDO),
-                       ("c++", "#!/bin/sh\n"), ("compute-sanitizer", "#!/bin/sh\n")):
+                       ("c++", "#!/bin/sh\n"), ("compute-sanitizer", "#!/bin/sh\n"),
+                       ("python3", PYTHON)):
         program(stubs / name, text)
     return stubs
 
@@ -98,6 +106,7 @@ def check_run(source):
         assert results["racecheck test_good_gpu"] == "ok", results
         assert "racecheck test_bad_gpu" not in results, "it has no case for sanitizers"
         assert "wrong bits" in done.stdout, done.stdout
+        assert results["torch"] == "exit 7" and "FAILED: DDP" in done.stdout, results
         print("ok: failures are reported, a hanging step ends, later steps run")
 
         assert report["commit"] == "abc1234" and report["device"]["driver"] == "580.1", report
@@ -115,6 +124,25 @@ def check_run(source):
         assert figures["allreduce 256 MiB, 4 ranks"]["predicted"] is None, figures
         assert "measured 300.0 us, predicted 339.5: launch 4.0, steps 54.0, " in done.stdout, done
         print("ok: what was predicted stands beside what was measured, term by term")
+
+
+def check_no_torch(source):
+    """In a process of its own, since the tool is not a module."""
+    with tempfile.TemporaryDirectory() as folder:
+        program(pathlib.Path(folder, "python3"), "#!/bin/sh\necho False True\n")
+        words = f"""
+import importlib.machinery, importlib.util, pathlib
+loader = importlib.machinery.SourceFileLoader("gpu_check", {source + "/tools/gpu_check"!r})
+tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+loader.exec_module(tool)
+steps = tool.Steps(1, pathlib.Path({folder!r}))
+tool.torch_on_libnccl(steps, {folder!r})
+print(steps.results[0]["result"], steps.failed())
+"""
+        done = subprocess.run([sys.executable, "-B", "-c", words], capture_output=True, text=True,
+                              env={**os.environ, "PATH": f"{folder}:/usr/bin:/bin"}, timeout=60)
+    assert done.stdout.splitlines()[-1:] == ["skipped: no torch with CUDA False"], done
+    print("ok: a machine without torch skips its step and does not fail")
 
 
 def check_missing(source):
@@ -136,6 +164,7 @@ def check_missing(source):
 
 def main(source):
     check_run(source)
+    check_no_torch(source)
     check_missing(source)
 
 

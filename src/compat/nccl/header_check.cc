@@ -1,10 +1,11 @@
 // Checks at compile time that our declarations of NCCL's ABI match a toolkit's nccl.h. Generates no
 // code.
+#define NCCL_OS_LINUX // newer headers declare ncclResetDebugInit() only then
 #include <nccl.h>
 
 #include <type_traits>
 
-#if NCCL_VERSION_CODE >= 22800 && NCCL_VERSION_CODE < 22900
+#if NCCL_VERSION_CODE >= 22800
 
 namespace ours {
 #include "compat/nccl/types.h" // types only: functions of C have one name in all namespaces
@@ -15,6 +16,9 @@ namespace ours {
   static_assert(std::is_same_v<decltype(pnccl##name), result parameters>);
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include "compat/nccl/functions.def"
+#if NCCL_VERSION_CODE >= 23200
+#include "compat/nccl/newer.def"
+#endif
 #undef FUNCTION
 
 #define SAME_VALUE(name) static_assert(static_cast<long>(ours::name) == static_cast<long>(::name))
@@ -26,7 +30,6 @@ SAME_VALUE(ncclInvalidArgument);
 SAME_VALUE(ncclInvalidUsage);
 SAME_VALUE(ncclRemoteError);
 SAME_VALUE(ncclInProgress);
-SAME_VALUE(ncclNumResults);
 SAME_VALUE(ncclSum);
 SAME_VALUE(ncclProd);
 SAME_VALUE(ncclMax);
@@ -50,7 +53,14 @@ SAME_VALUE(ncclNumTypes);
 SAME_VALUE(ncclScalarDevice);
 SAME_VALUE(ncclScalarHostImmediate);
 
+#if NCCL_VERSION_CODE < 22900
+SAME_VALUE(ncclNumResults);
 static_assert(ours::RONDO_NCCL_VERSION >= NCCL_VERSION_CODE);
+static_assert(sizeof(ours::ncclConfig_t) == sizeof(::ncclConfig_t));
+#else
+// Newer versions have more fields, after these.
+static_assert(sizeof(ours::ncclConfig_t) < sizeof(::ncclConfig_t));
+#endif
 static_assert(static_cast<int>(ours::RONDO_NCCL_ID_BYTES) == NCCL_UNIQUE_ID_BYTES);
 static_assert(RONDO_NCCL_UNSET == NCCL_CONFIG_UNDEF_INT);
 static_assert(sizeof(ours::ncclUniqueId) == sizeof(::ncclUniqueId));
@@ -59,7 +69,6 @@ static_assert(sizeof(ours::ncclRedOp_t) == sizeof(::ncclRedOp_t));
 #define SAME_FIELD(type, field)                                           \
   static_assert(offsetof(ours::type, field) == offsetof(::type, field) && \
                 std::is_same_v<decltype(ours::type::field), decltype(::type::field)>)
-static_assert(sizeof(ours::ncclConfig_t) == sizeof(::ncclConfig_t));
 SAME_FIELD(ncclConfig_t, size);
 SAME_FIELD(ncclConfig_t, magic);
 SAME_FIELD(ncclConfig_t, version);
@@ -88,5 +97,26 @@ constexpr ::ncclConfig_t kConfig = NCCL_CONFIG_INITIALIZER;
 static_assert(kConfig.magic == RONDO_NCCL_CONFIG_MAGIC && kConfig.size == sizeof(kConfig));
 constexpr ::ncclSimInfo_t kSimulation = NCCL_SIM_INFO_INITIALIZER;
 static_assert(kSimulation.magic == RONDO_NCCL_SIMULATION_MAGIC);
+
+#if NCCL_VERSION_CODE >= 23200
+static_assert(sizeof(ours::ncclCollConfig_t) == sizeof(::ncclCollConfig_t));
+SAME_FIELD(ncclCollConfig_t, size);
+SAME_FIELD(ncclCollConfig_t, magic);
+SAME_FIELD(ncclCollConfig_t, version);
+SAME_FIELD(ncclCollConfig_t, minCTAs);
+SAME_FIELD(ncclCollConfig_t, maxCTAs);
+SAME_FIELD(ncclCollConfig_t, nvlsCTAs);
+SAME_FIELD(ncclCollConfig_t, cgaClusterSize);
+SAME_FIELD(ncclCollConfig_t, algSelection);
+SAME_FIELD(ncclCollConfig_t, forceAlgSelection);
+SAME_FIELD(ncclCollConfig_t, CTAPolicy);
+SAME_FIELD(ncclCollConfig_t, userProfilerTag);
+static_assert(offsetof(ours::ncclCollConfig_t, launchCompletionEvent) ==
+              offsetof(::ncclCollConfig_t, launchCompletionEvent));
+static_assert(sizeof(ours::ncclEncryptionConfig_t) == sizeof(::ncclEncryptionConfig_t));
+SAME_FIELD(ncclEncryptionConfig_t, magic);
+SAME_FIELD(ncclEncryptionConfig_t, mode);
+SAME_FIELD(ncclEncryptionConfig_t, psk);
+#endif
 
 #endif

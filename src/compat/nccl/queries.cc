@@ -154,9 +154,11 @@ NCCL_EXPORT(ncclResult_t, CommWindowRegister,
   return answer("ncclCommWindowRegister", [&] {
     const auto member = ncclComm::known(comm).active();
     needAddress(win, "the address of the window");
-    if (winFlags < 0 || winFlags > 1)
-      refuse(ncclInvalidArgument,
-             "flags " + std::to_string(winFlags) + " are unknown; valid: 0, 1");
+    // All flags up to 2.32's are about the GPUs' network, which Rondo does not use here.
+    constexpr int kFlags = 0xf;
+    if ((winFlags & ~kFlags) != 0)
+      refuse(ncclInvalidArgument, "flags " + std::to_string(winFlags) +
+                                      " are unknown; valid: 0 to " + std::to_string(kFlags));
     *win = static_cast<ncclWindow_t>(member->registerBuffer(buff, size));
     return ncclSuccess;
   });

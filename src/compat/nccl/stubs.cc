@@ -34,6 +34,8 @@ ncclResult_t refuseStub(const char* name) {
 TEAM(TeamWorld)
 TEAM(TeamLsa)
 TEAM(TeamRail)
+TEAM(TeamCft)
+TEAM(TeamCftMultimem)
 #undef TEAM
 
 #define NUMBER(name)               \

@@ -1,11 +1,12 @@
-/* Our own declarations of the types of NCCL's ABI, version 2.28. Names, sizes, field orders and
- * values are the ABI's; header_check.cc proves it if the toolkit has an nccl.h. Plain C that needs
- * no CUDA header. */
+/* Our own declarations of the types of NCCL's ABI, version 2.28, and of those that newer.def needs.
+ * Names, sizes, field orders and values are the ABI's; header_check.cc proves it if the toolkit has
+ * an nccl.h. Plain C that needs no CUDA header. */
 #ifndef RONDO_COMPAT_NCCL_TYPES_H
 #define RONDO_COMPAT_NCCL_TYPES_H
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A fixed underlying type, since programs may pass any number: in C++ too, each number is then a
  * valid value of the enumeration. */
@@ -69,6 +70,33 @@ typedef struct {
 
 #define RONDO_NCCL_CONFIG_MAGIC 0xcafebeefU
 #define RONDO_NCCL_SIMULATION_MAGIC 0x74685283U
+
+/* The configuration of one collective (2.32). */
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  struct ncclConfigExt* ext; /* options of other vendors' libraries */
+  int minCTAs;
+  int maxCTAs;
+  int nvlsCTAs;
+  int cgaClusterSize;
+  const char* algSelection;
+  int forceAlgSelection;
+  int CTAPolicy;
+  uint64_t userProfilerTag;
+  struct CUevent_st* launchCompletionEvent;
+} ncclCollConfig_t;
+
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  int mode; /* 0: plain text, 1: a key that is known to all ranks */
+  const char* psk;
+} ncclEncryptionConfig_t;
+
+typedef struct ncclParamHandle* ncclParamHandle_t;
 
 typedef enum RONDO_NCCL_INT {
   ncclSum = 0,

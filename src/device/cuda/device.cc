@@ -362,7 +362,7 @@ class CudaDevice final : public Device {
     cudaStreamCaptureStatus status{};
     unsigned long long id = 0;
     check(cudaStreamGetCaptureInfo(static_cast<cudaStream_t>(stream), &status, &id),
-          "cannot use the stream");
+          "cannot read the capture of the stream");
     return status == cudaStreamCaptureStatusNone ? 0 : id;
   }
   StreamTraits traits(Stream stream) const override {

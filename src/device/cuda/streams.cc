@@ -44,11 +44,15 @@ StreamTraits traitsOf(cudaStream_t stream, int multiprocessors) {
     throw Error(ErrorCode::invalid_argument,
                 "cudaStreamPerThread is a different stream on each thread: give the "
                 "communicator a stream of its own (setStream)");
-  if (stream == nullptr || stream == cudaStreamLegacy) return {true, multiprocessors};
+  if (stream == nullptr || stream == cudaStreamLegacy) return {true, multiprocessors, false};
+  // The only question about a captured stream that CUDA answers; others end the capture.
+  cudaStreamCaptureStatus status{};
+  check(cudaStreamIsCapturing(stream, &status), "cannot use the stream");
+  if (status != cudaStreamCaptureStatusNone) return {false, multiprocessors, true};
   unsigned flags = 0;
-  check(cudaStreamGetFlags(stream, &flags), "cannot use the stream");
+  check(cudaStreamGetFlags(stream, &flags), "cannot read the flags of the stream");
   const int green = greenMultiprocessors(stream);
-  return {(flags & cudaStreamNonBlocking) == 0, green > 0 ? green : multiprocessors};
+  return {(flags & cudaStreamNonBlocking) == 0, green > 0 ? green : multiprocessors, false};
 }
 
 } // namespace rondo::device

@@ -143,6 +143,7 @@ def main():
             programs.run(last, "grid", how, ranks, stride)
         for how in ("processes", "threads"):
             programs.run(last, "behaviours", how, ranks)
+            programs.run("own", "newest", how, ranks)
         if ranks > 1:
             for how in ("processes", "threads"):
                 programs.run(last, "growth", how, ranks)

@@ -20,6 +20,29 @@ TEST_CASE("fake CUDA: calls that a capture forbids are refused") {
   CHECK(machine.complaints() == "cudaHostAlloc while a stream is being captured\n");
 }
 
+// Proves: a question about a captured stream fails in every mode and ends the capture, except the
+// question about its capture. CUDA's documentation names no such rule; a GPU answered like this.
+TEST_CASE("fake CUDA: a captured stream tells only that it is captured") {
+  const CudaMachine machine;
+  for (const bool flags : {true, false}) {
+    const CudaStream stream;
+    must(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed));
+    cudaStreamCaptureStatus status{};
+    CHECK(cudaStreamIsCapturing(stream.get(), &status) == cudaSuccess);
+    CHECK(status == cudaStreamCaptureStatusActive);
+    unsigned is = 0;
+    CUgreenCtx green = nullptr;
+    if (flags) CHECK(cudaStreamGetFlags(stream.get(), &is) == cudaErrorStreamCaptureUnsupported);
+    else
+      CHECK(cuStreamGetGreenCtx(stream.get(), &green) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(stream.get(), &graph) == cudaErrorStreamCaptureInvalidated);
+  }
+  CHECK(machine.complaints() ==
+        "cudaStreamGetFlags of a stream that is being captured\n"
+        "cuStreamGetGreenCtx of a stream that is being captured\n");
+}
+
 // Proves: captured work runs when the graph runs, not before, also on a stream that has joined the
 // capture.
 TEST_CASE("fake CUDA: graphs run the captured work in its order") {

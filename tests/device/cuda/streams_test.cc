@@ -199,4 +199,59 @@ TEST_CASE("cuda: streams of green contexts are refused") {
   must(cudaStreamDestroy(whole));
 }
 
+// Proves: a stream may be given to a communicator for the first time while it is being captured, as
+// torch.cuda.graph does. The graph's sums are right, and so are calls on the stream afterwards.
+TEST_CASE("cuda: a stream that is first seen in a capture") {
+  const CudaMachine machine({.queues = 32});
+  const CudaStream streams[2];
+  Numbers replayed[2], called[2];
+  {
+    Pair ranks;
+    cudaGraphExec_t graphs[2];
+    const auto each = [&](auto&& body) {
+      for (int r : {0, 1}) body(r, ranks.comm[static_cast<std::size_t>(r)]);
+    };
+    each([&](int r, Communicator& comm) {
+      graphs[r] = captured(streams[r].get(), [&] {
+        comm.setStream(streams[r].handle());
+        addUp(comm, replayed[r]);
+      });
+    });
+    each([&](int r, Communicator&) { must(cudaGraphLaunch(graphs[r], streams[r].get())); });
+    std::vector<Work> works;
+    each([&](int r, Communicator& comm) { works.push_back(addUp(comm, called[r])); });
+    for (Work& work : works) work.wait();
+    each([&](int r, Communicator&) {
+      CHECK(replayed[r].all(2));
+      CHECK(called[r].all(2));
+      must(cudaGraphExecDestroy(graphs[r]));
+    });
+  }
+  CHECK(machine.complaints() == "");
+}
+
+// Proves: what a capture hid about a stream is read by the first call after it: streams that ranks
+// cannot share, or that have only a part of the device, are refused then.
+TEST_CASE("cuda: a stream's properties are read after its capture") {
+  const CudaMachine machine({.devices = 1, .multiprocessors = 16});
+  const CudaStream blocking(cudaStreamDefault);
+  auto* const green = static_cast<cudaStream_t>(machine.cuda.makeGreenStream(8));
+  Numbers numbers;
+  {
+    Pair ranks;
+    Communicator& comm = ranks.comm[0];
+    const auto refusedAfterCapture = [&](cudaStream_t stream) {
+      must(cudaGraphExecDestroy(captured(stream, [&] {
+        comm.setStream(Stream(stream));
+        addUp(comm, numbers);
+      })));
+      return caught([&] { addUp(comm, numbers).wait(); });
+    };
+    CHECK(refusedAfterCapture(blocking.get()).code == ErrorCode::invalid_argument);
+    CHECK(refusedAfterCapture(green).code == ErrorCode::unsupported);
+  }
+  must(cudaStreamDestroy(green));
+  CHECK(machine.complaints() == "");
+}
+
 } // namespace rondo::test

@@ -113,7 +113,10 @@ CUresult CUDAAPI cuCtxPopCurrent(CUcontext* context) {
 }
 CUresult CUDAAPI cuStreamGetGreenCtx(CUstream stream, CUgreenCtx* context) {
   Entry entry(__func__);
-  *context = entry.state.streams.contains(stream) ? stream->green.get() : nullptr;
+  const bool known = entry.state.streams.contains(stream);
+  if (known && entry.state.hidden(*stream, entry.name))
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  *context = known ? stream->green.get() : nullptr;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGreenCtxGetDevResource(CUgreenCtx context, CUdevResource* resource,

@@ -127,6 +127,13 @@ bool FakeCuda::State::unsafe(const char* name) {
   return refused;
 }
 
+bool FakeCuda::State::hidden(const CUstream_st& stream, const char* name) {
+  if (!stream.capture) return false;
+  stream.capture->invalid = true;
+  complain(std::string(name) + " of a stream that is being captured");
+  return true;
+}
+
 void FakeCuda::State::waitForKernels(std::unique_lock<std::mutex>& lock, int device,
                                      const char* name) {
   if (!settings.pessimistic) return;

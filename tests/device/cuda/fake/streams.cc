@@ -93,6 +93,8 @@ cudaError_t CUDARTAPI cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
   Entry entry(__func__);
   const CUstream_st* stream = entry.state.streamOf(handle);
   if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
+  if (entry.state.hidden(*stream, entry.name))
+    return entry.result(cudaErrorStreamCaptureUnsupported);
   *flags = stream->flags;
   return cudaSuccess;
 }
