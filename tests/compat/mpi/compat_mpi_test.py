@@ -302,7 +302,7 @@ def main():
     check_unmatched(options, 3)
     check_nodes(options, 4)
     check_spawned(options, 3)
-    check_many(options, 4 if options.mpi == "mpich" else 8, "shm")
+    check_many(options, 2 if options.mpi == "mpich" else 8, "shm")
     check_many(options, 2 if options.mpi == "mpich" else 4, "tcp")
     for check in ENDS:
         check_end(options, 3, check)
