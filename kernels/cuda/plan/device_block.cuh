@@ -2,8 +2,6 @@
 // of the PTX memory model; PROOFS.md proves that they are sufficient.
 #pragma once
 
-#include <cuda/atomic>
-
 #include <cstdint>
 
 #include "kernels/cuda/plan/kernel.cuh"
@@ -23,22 +21,57 @@ class DeviceBlock {
   __device__ LiveOperand* ends() const { return ends_; }
   __device__ bool all(bool yes) const { return __syncthreads_and(yes) != 0; }
 
+  // These are what cuda::atomic_ref makes. Its header takes longer to compile than a kernel.
+
   template <Scope kScope, class T>
   static __device__ T acquire(const T* word) {
-    return Atomic<kScope, T>(*const_cast<T*>(word)).load(::cuda::memory_order_acquire);
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    T value;
+    if constexpr (kScope == Scope::device && sizeof(T) == 4)
+      asm volatile("ld.acquire.gpu.b32 %0,[%1];" : "=r"(value) : "l"(word) : "memory");
+    else if constexpr (kScope == Scope::device)
+      asm volatile("ld.acquire.gpu.b64 %0,[%1];" : "=l"(value) : "l"(word) : "memory");
+    else if constexpr (sizeof(T) == 4)
+      asm volatile("ld.acquire.sys.b32 %0,[%1];" : "=r"(value) : "l"(word) : "memory");
+    else asm volatile("ld.acquire.sys.b64 %0,[%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
   }
   template <Scope kScope, class T>
   static __device__ void release(T* word, T value) {
-    Atomic<kScope, T>(*word).store(value, ::cuda::memory_order_release);
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    if constexpr (kScope == Scope::device && sizeof(T) == 4)
+      asm volatile("st.release.gpu.b32 [%0],%1;" : : "l"(word), "r"(value) : "memory");
+    else if constexpr (kScope == Scope::device)
+      asm volatile("st.release.gpu.b64 [%0],%1;" : : "l"(word), "l"(value) : "memory");
+    else if constexpr (sizeof(T) == 4)
+      asm volatile("st.release.sys.b32 [%0],%1;" : : "l"(word), "r"(value) : "memory");
+    else asm volatile("st.release.sys.b64 [%0],%1;" : : "l"(word), "l"(value) : "memory");
   }
   static __device__ bool claim(std::uint32_t* word) {
-    std::uint32_t zero = 0;
-    return Atomic<Scope::device, std::uint32_t>(*word).compare_exchange_strong(zero, 1);
+    std::uint32_t before;
+    asm volatile("fence.sc.gpu;" : : : "memory");
+    asm volatile("atom.cas.acquire.gpu.b32 %0,[%1],%2,%3;"
+                 : "=r"(before)
+                 : "l"(word), "r"(0u), "r"(1u)
+                 : "memory");
+    return before == 0;
   }
 
   template <class T>
   static __device__ T add(T* word, T value) {
-    return Atomic<Scope::device, T>(*word).fetch_add(value, ::cuda::memory_order_relaxed);
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    T before;
+    if constexpr (sizeof(T) == 4)
+      asm volatile("atom.add.relaxed.gpu.u32 %0,[%1],%2;"
+                   : "=r"(before)
+                   : "l"(word), "r"(value)
+                   : "memory");
+    else
+      asm volatile("atom.add.relaxed.gpu.u64 %0,[%1],%2;"
+                   : "=l"(before)
+                   : "l"(word), "l"(value)
+                   : "memory");
+    return before;
   }
 
   /// Each is one instruction. The memory model guarantees that each packet is accessed by a single
@@ -67,9 +100,6 @@ class DeviceBlock {
   static __device__ void pause(std::uint32_t) {}
 
  private:
-  template <Scope kScope, class T>
-  using Atomic = ::cuda::atomic_ref<T, kScope == Scope::device ? ::cuda::thread_scope_device
-                                                               : ::cuda::thread_scope_system>;
   LiveOperand* const ends_;
 };
 

@@ -277,19 +277,21 @@ class PlanKernel {
   RONDO_HOST_DEVICE void moveSegments(const Step* first, const Step& step) {
     Mover<Block, kType, kOp> mover = moverOf(first, step);
     const Segment* segments = program_.segments + step.segments.first;
-    moveSegment(mover, first, step, segments[0].count);
-    for (std::uint32_t s = 1; s < step.segments.count; ++s) {
-      block_.all(true); // no thread reads the previous segment's addresses any more
+    RONDO_NO_UNROLL
+    for (std::uint32_t s = 0;; ++s) {
+      // One place in the code for all segments, because the compiler inlines what moves them.
+      moveSegment(mover, first, step, segments[s].count);
+      if (s + 1 >= step.segments.count) return;
+      block_.all(true); // no thread reads this segment's addresses any more
       for (std::uint32_t i = block_.thread(); i < step.inputs + step.outputs;
            i += block_.threads()) {
         const Place& where = place(&step, i);
         const std::uint64_t offset =
-            where.local() ? program_.offsets[where.offsets + s] : segments[s].packed;
+            where.local() ? program_.offsets[where.offsets + s + 1] : segments[s + 1].packed;
         LiveOperand& end = endsOf(first, step)[i];
         end.at = end.base + offset;
       }
       block_.all(true);
-      moveSegment(mover, first, step, segments[s].count);
     }
   }
   RONDO_HOST_DEVICE void moveSegment(Mover<Block, kType, kOp>& mover,

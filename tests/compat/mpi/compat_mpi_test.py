@@ -295,14 +295,15 @@ def main():
         if ranks <= (3 if options.mpi == "mpich" else 5):
             expect_success(options, ranks, "in_flight")
     for check, at in SEMANTICS.items():
-        for ranks in at:
+        # Communicators are made and freed 200 times, for each of which MPICH's ranks wait.
+        for ranks in [2] if check == "descriptors" and options.mpi == "mpich" else at:
             expect_success(options, ranks, "semantics", check)
     for ranks in [1, 4]:
         check_immediate(options, ranks)
     check_unmatched(options, 3)
     check_nodes(options, 4)
     check_spawned(options, 3)
-    check_many(options, 4 if options.mpi == "mpich" else 8, "shm")
+    check_many(options, 2 if options.mpi == "mpich" else 8, "shm")
     check_many(options, 2 if options.mpi == "mpich" else 4, "tcp")
     for check in ENDS:
         check_end(options, 3, check)
