@@ -161,23 +161,28 @@ TEST_CASE("doctor: each fault of a network is one line with its remedy", "[comma
        "error: link: ", 1},
   };
   for (const Planted& planted : faults) {
-    const Outcome outcome = onHosts(planted.network, planted.before);
-    INFO(planted.what << " (" << outcome.seconds << " s)\n" << outcome.out << outcome.err);
-    if (planted.status == kAny) CHECK(outcome.status != 0);
-    else CHECK(outcome.status == planted.status);
-    auto found = jobFindings(outcome);
-    // Other programs may run beside this one.
-    std::erase_if(found, [](const std::string& line) {
-      return line.starts_with("warning: processor time: ") ||
-             line.find("look for other programs on its processors") != std::string::npos;
-    });
     const bool slow = std::string(planted.finding).find(" by tcp over ") != std::string::npos;
-    if (!slow) CHECK(found.size() == 1); // on a busy machine further links may be slow
-    const auto named = std::find_if(found.begin(), found.end(), [&](const std::string& line) {
-      return line.find(planted.finding) != std::string::npos;
-    });
-    CHECK(named != found.end());
-    for (const std::string& line : found) CHECK(line.find(". Remedy: ") != std::string::npos);
+    // On a busy machine the other links may be as slow as the planted one.
+    for (int turns_left = slow ? 3 : 1; turns_left > 0;) {
+      const Outcome outcome = onHosts(planted.network, planted.before);
+      auto found = jobFindings(outcome);
+      // Other programs may run beside this one.
+      std::erase_if(found, [](const std::string& line) {
+        return line.starts_with("warning: processor time: ") ||
+               line.find("look for other programs on its processors") != std::string::npos;
+      });
+      const bool named = std::any_of(found.begin(), found.end(), [&](const std::string& line) {
+        return line.find(planted.finding) != std::string::npos;
+      });
+      turns_left = named ? 0 : turns_left - 1;
+      if (turns_left > 0) continue;
+      INFO(planted.what << " (" << outcome.seconds << " s)\n" << outcome.out << outcome.err);
+      CHECK(named);
+      if (planted.status == kAny) CHECK(outcome.status != 0);
+      else CHECK(outcome.status == planted.status);
+      if (!slow) CHECK(found.size() == 1); // on a busy machine further links may be slow
+      for (const std::string& line : found) CHECK(line.find(". Remedy: ") != std::string::npos);
+    }
   }
 }
 
