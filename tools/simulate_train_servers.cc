@@ -87,7 +87,7 @@ class Servers {
  private:
   /// Kinds of events: these, or the number of a piece that the backward pass has written. kBegins:
   /// the passes on a shared processor begin. kProcessor: the next part of some passes may have
-  /// ended on the processor whose number is in the place of the worker.
+  /// ended on a processor; the event's worker field holds the processor.
   static constexpr int kPushed = -1, kPulled = -2, kBegins = -3, kProcessor = -4;
   using Event = std::tuple<double, std::uint64_t, std::size_t, int>;
 

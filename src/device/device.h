@@ -35,8 +35,8 @@ struct DeviceIdentity {
 struct StreamTraits {
   bool blocking = false;   ///< it and the default stream wait for each other
   int multiprocessors = 0; ///< available to its kernels
-  /// CUDA refuses to tell more about a stream that is being captured: `blocking` is false and all
-  /// multiprocessors are available, until the traits are read after the capture.
+  /// While a stream is captured CUDA tells nothing else. `blocking` is then false, and
+  /// `multiprocessors` counts all of the device; read them again after the capture.
   bool captured = false;
 };
 

@@ -279,7 +279,7 @@ class PlanKernel {
     const Segment* segments = program_.segments + step.segments.first;
     RONDO_NO_UNROLL
     for (std::uint32_t s = 0;; ++s) {
-      // One place in the code for all segments, because the compiler inlines what moves them.
+      // One call only: moveSegment() is inlined, so each further call would copy its code.
       moveSegment(mover, first, step, segments[s].count);
       if (s + 1 >= step.segments.count) return;
       block_.all(true); // no thread reads this segment's addresses any more

@@ -1,11 +1,11 @@
-// Checks at compile time that our declarations of NCCL's ABI match a toolkit's nccl.h. Generates no
-// code.
+// Checks at compile time that our declarations of NCCL's ABI match a toolkit's nccl.h, of version
+// 2.28 to 2.32: a newer one may have more fields, which must not break a build. Generates no code.
 #define NCCL_OS_LINUX // newer headers declare ncclResetDebugInit() only then
 #include <nccl.h>
 
 #include <type_traits>
 
-#if NCCL_VERSION_CODE >= 22800
+#if NCCL_VERSION_CODE >= 22800 && NCCL_VERSION_CODE < 23300
 
 namespace ours {
 #include "compat/nccl/types.h" // types only: functions of C have one name in all namespaces
@@ -114,9 +114,16 @@ SAME_FIELD(ncclCollConfig_t, userProfilerTag);
 static_assert(offsetof(ours::ncclCollConfig_t, launchCompletionEvent) ==
               offsetof(::ncclCollConfig_t, launchCompletionEvent));
 static_assert(sizeof(ours::ncclEncryptionConfig_t) == sizeof(::ncclEncryptionConfig_t));
+SAME_FIELD(ncclEncryptionConfig_t, size);
 SAME_FIELD(ncclEncryptionConfig_t, magic);
+SAME_FIELD(ncclEncryptionConfig_t, version);
 SAME_FIELD(ncclEncryptionConfig_t, mode);
 SAME_FIELD(ncclEncryptionConfig_t, psk);
+constexpr ::ncclCollConfig_t kCall = NCCL_COLLCONFIG_INITIALIZER;
+static_assert(kCall.magic == RONDO_NCCL_CONFIG_MAGIC && kCall.size == sizeof(kCall));
+constexpr ::ncclEncryptionConfig_t kEncryption = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
+static_assert(kEncryption.magic == RONDO_NCCL_CONFIG_MAGIC &&
+              kEncryption.size == sizeof(kEncryption) && kEncryption.mode == 0);
 #endif
 
 #endif

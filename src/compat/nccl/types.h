@@ -1,6 +1,7 @@
 /* Our own declarations of the types of NCCL's ABI, version 2.28, and of those that newer.def needs.
  * Names, sizes, field orders and values are the ABI's; header_check.cc proves it if the toolkit has
- * an nccl.h. Plain C that needs no CUDA header. */
+ * an nccl.h of 2.28 to 2.32, and for the types of newer.def only if it is of 2.32. Plain C that
+ * needs no CUDA header. */
 #ifndef RONDO_COMPAT_NCCL_TYPES_H
 #define RONDO_COMPAT_NCCL_TYPES_H
 

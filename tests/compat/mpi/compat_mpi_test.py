@@ -295,7 +295,8 @@ def main():
         if ranks <= (3 if options.mpi == "mpich" else 5):
             expect_success(options, ranks, "in_flight")
     for check, at in SEMANTICS.items():
-        # Communicators are made and freed 200 times, for each of which MPICH's ranks wait.
+        # The check makes 200 communicators; with MPICH each is slow when there are more ranks than
+        # processors.
         for ranks in [2] if check == "descriptors" and options.mpi == "mpich" else at:
             expect_success(options, ranks, "semantics", check)
     for ranks in [1, 4]:

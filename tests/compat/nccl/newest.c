@@ -90,7 +90,8 @@ static void parametersAreRead(Held* held) {
   for (int i = 0; i < count; ++i) OK(ncclParamBind(&handle, keys[i]));
   OK(ncclParamBind(&handle, "NCCL_SHM_DISABLE"));
   OK(ncclParamGetI32(handle, &number));
-  REQUIRE(number == (getenv("NCCL_SHM_DISABLE") ? 1 : 0));
+  const char* disabled = getenv("NCCL_SHM_DISABLE");
+  REQUIRE(number == (disabled ? atoi(disabled) : 0));
   uint8_t small = 9;
   OK(ncclParamGetU8(handle, &small));
   REQUIRE(small == number);

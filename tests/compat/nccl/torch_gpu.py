@@ -5,9 +5,10 @@ usage: torch_gpu.py --library LIBRARY [--python PROGRAM] [--ranks N,N...] [--sec
                     [--limit S] [--logs FOLDER]
 
 All ranks share the first GPU, as processes of their own and then as threads of one process. Each
-check has --limit seconds (default 20). After a check that failed or hung, its processes are killed
-and new ones do the remaining checks. Prints a line for each check, and a skipped check ("SKIPPED:")
-without failing where torch sees no GPU. Exit status: 0 success, 1 a check failed.
+check has --limit seconds (default 20), the whole run --seconds (default 240). After a check that
+failed or hung, its processes are killed and new ones do the remaining checks. Prints a line for
+each check, and a skipped check ("SKIPPED:") without failing where torch sees no GPU. Exit status: 0
+success, 1 a check failed.
 """
 import argparse
 import ctypes
@@ -487,7 +488,7 @@ class Job:
                 self.processes.append(subprocess.Popen(
                     [given.python, __file__, "--library", given.library, "--rank",
                      f"{kind},{rank},{size}", *names], env=environment, stdout=file,
-                    stderr=subprocess.STDOUT, start_new_session=True))
+                    stderr=subprocess.STDOUT))
 
     def marks(self):
         """The lines of each rank that begin with @."""
@@ -504,10 +505,8 @@ class Job:
                     process.send_signal(signal.SIGUSR1)
             time.sleep(0.5)
         for process in self.processes:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            process.kill()
+        for process in self.processes:
             process.wait(10)
 
     def tails(self, lines):
@@ -521,7 +520,10 @@ def run_kind(given, kind, size, folder, until):
     names, failed = list(KINDS[kind]), 0
     while names:
         job = Job(given, kind, size, names, folder)
-        result = follow(job, names, kind, size, given.limit, until)
+        try:
+            result = follow(job, names, kind, size, given.limit, until)
+        finally:
+            job.kill(False)
         if result == "ok":
             return failed
         failed += 1
@@ -593,10 +595,11 @@ def main():
     if given.rank:
         kind, rank, size = given.rank.split(",")
         return be_rank(kind, int(rank), int(size), given.library, given.names)
+    until, failed = time.monotonic() + given.seconds, 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that run_kind() kills the ranks
     if not has_gpu(given.python):
         print("SKIPPED: torch_gpu: no torch with a GPU and NCCL")
         return 0
-    until, failed = time.monotonic() + given.seconds, 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.logs or pathlib.Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

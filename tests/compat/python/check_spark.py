@@ -135,6 +135,20 @@ class Spark(unittest.TestCase):
             self.assertIn("in fails_in_here", str(failure))
             self.assertNotIn("raise heard", str(failure))
 
+    def test_the_others_hear_of_an_error_whose_text_utf8_cannot_express(self):
+        class Comm:
+            rank = 0
+
+            def failure(self):
+                return None
+
+            def abort(self, reason):
+                self.reason = reason
+
+        comm = Comm()
+        rondo.spark._told(comm, ValueError("no such file: \udcff"))
+        self.assertIn("rank 0 raised ValueError: no such file: ?", comm.reason)
+
     # The same with Spark, for a rank that raises at once.
     def test_a_rank_that_raises_while_another_one_waits_is_shown(self):
         def job(comm):

@@ -144,10 +144,15 @@ def _told(comm, error):
 
 def _reason(rank, error):
     """What the other ranks tell the driver about this one, if Spark hears of them first: Spark
-    passes on only the first failure of a stage. Of a long traceback it has the end."""
-    text = f"rank {rank} raised {type(error).__name__}: {error}".encode()[:_TEXT_BYTES // 2]
-    calls = "".join(traceback.format_tb(error.__traceback__)).encode()[len(text) - _TEXT_BYTES:]
+    passes on only the first failure of a stage. A long traceback is cut at its beginning."""
+    text = _bytes(f"rank {rank} raised {type(error).__name__}: {error}")[:_TEXT_BYTES // 2]
+    calls = _bytes("".join(traceback.format_tb(error.__traceback__)))[len(text) - _TEXT_BYTES:]
     return (text + b"\nTraceback (most recent call last):\n" + calls).decode(errors="ignore")
+
+
+def _bytes(text):
+    """The text in UTF-8; a file's name in it may have characters that UTF-8 cannot express."""
+    return text.encode(errors="replace")
 
 
 def _failure(error):

@@ -168,8 +168,8 @@ struct FakeCuda::State {
   CUstream_st* streamOf(cudaStream_t handle);
   /// Refuses a call that would break a capture in progress. `name` is part of the complaint.
   bool unsafe(const char* name);
-  /// Refuses to tell more about a stream than its capture, while that lasts. In every mode: such a
-  /// call is not potentially unsafe, it conflicts with the capture.
+  /// During a capture of the stream, refuses all questions about it except whether it is captured,
+  /// in every capture mode.
   bool hidden(const CUstream_st& stream, const char* name);
   /// Waits for the device's kernels if the driver is pessimistic.
   void waitForKernels(std::unique_lock<std::mutex>& lock, int device, const char* name);
