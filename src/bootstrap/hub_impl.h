@@ -56,6 +56,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
 
   std::uint64_t acceptorRejected() const;
   void closeListener();
+  /// Closes it if every living rank is here.
+  void closeIfAllCame(const World& world);
   void accept(net::Accepted peer);
   /// Why this rank came too late, if a hub that took over does not know it.
   std::optional<frames::Refused> tooLate(const net::Hello& hello) const;
@@ -202,7 +204,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::function<void()> over_;
   const std::shared_ptr<net::EventLoop> loop_;
   frames::Welcome welcome_;
-  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: all ranks have joined
+  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: closed, or ranks come by the Standby
   std::map<int, World> worlds_;                   ///< by size
   std::atomic<std::uint64_t> rejected_{0};
   std::map<std::uint64_t, Applicant> newcomers_; ///< in the order in which they came

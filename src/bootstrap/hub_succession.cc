@@ -303,7 +303,7 @@ void Hub::Impl::settled(World& world, int rank) {
   if (!world.awaited.empty()) return;
   loop_->cancel(settle_timer_);
   loop_->cancel(ask_timer_);
-  if (unseen(world).empty()) closeListener(); // otherwise one that comes late is told so
+  closeIfAllCame(world);
   base::log(LogLevel::info, "the control plane has moved here");
   if (!claims_) {
     ++generation_; // agreements are numbered anew
