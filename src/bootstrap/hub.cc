@@ -373,7 +373,7 @@ void Hub::Impl::bye(World& world, Member& member) {
   }
   member.link->close();
   rankEnded(world, member.rank);
-  if (offered_.erase(member.rank) > 0) offer(heir_);
+  if (offered_.erase(member.rank) > 0) offer(member.rank);
   endIfAllGone(world);
 }
 

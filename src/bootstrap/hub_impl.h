@@ -124,11 +124,15 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Living ranks outside this process that are still in a communicator. A failed communicator
   /// counts, because its ranks may still shrink it.
   std::set<int> successors(const World& world) const;
-  /// Offers the hub to the first rank after `after` that can host it. If the rank does not answer
-  /// soon, offers it to the next one too. The first answer counts.
+  /// Offers the hub to the first rank after `after` that can host it, and whose process has no
+  /// offer. If the rank does not answer soon, offers it to the next one too. The first answer
+  /// counts.
   void offer(int after);
   void handOverEnds(bool moved);
   void sendOffer(World& world, Member& member);
+  /// Whether the rank, or another one of its process, was offered the hub. The ranks of a process
+  /// would open one hub, and it could not wait for what two offers say.
+  bool hasOffer(const World& world, int rank) const;
   /// By rank: whether it is still there.
   static std::vector<bool> reachableRanks(const World& world);
   void succeeded(World& world, Member& member, const frames::Succeeded& answer);
