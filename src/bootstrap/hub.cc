@@ -74,6 +74,13 @@ void Hub::Impl::closeListener() {
   acceptor_.reset();
 }
 
+void Hub::Impl::closeIfAllCame(const World& world) {
+  if (!acceptor_ || !world.complete || !world.awaited.empty()) return;
+  if (!world.away.empty() || !world.probes.empty()) return; // unseen() takes longer
+  // Else it stays open, so that a late rank is told that it is excluded.
+  if (unseen(world).empty()) closeListener();
+}
+
 std::uint64_t Hub::Impl::acceptorRejected() const {
   std::uint64_t count = 0;
   loop_->call([&] { count = acceptor_ ? acceptor_->rejected() : 0; });
@@ -84,7 +91,7 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 
 void Hub::Impl::accept(net::Accepted peer) {
   const bool by_standby = settings_.succession && settings_.succession->standby;
-  if (stopped_ || (!acceptor_ && !by_standby)) return; // arrived after the last rank had joined
+  if (stopped_ || (!acceptor_ && !by_standby)) return; // the listener is closed
   if (peer.hello.size == 0 && peer.hello.purpose == net::Hello::Purpose::control)
     return knock(std::move(peer));
   if (tick_ == 0) scheduleTick(); // without members there is nothing to check
@@ -366,7 +373,7 @@ void Hub::Impl::bye(World& world, Member& member) {
   }
   member.link->close();
   rankEnded(world, member.rank);
-  if (offered_.erase(member.rank) > 0) offer(heir_);
+  if (offered_.erase(member.rank) > 0) offer(member.rank);
   endIfAllGone(world);
 }
 

@@ -214,7 +214,7 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
   failRank(world, rank, deathOf(), true);
   if (world.awaited.contains(rank)) settled(world, rank);
   if (!asks) rankEnded(world, rank);
-  if (offered_.erase(rank) > 0) offer(heir_);
+  if (offered_.erase(rank) > 0) offer(rank);
   endIfAllGone(world);
 }
 

@@ -56,6 +56,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
 
   std::uint64_t acceptorRejected() const;
   void closeListener();
+  /// Closes it if every living rank is here.
+  void closeIfAllCame(const World& world);
   void accept(net::Accepted peer);
   /// Why this rank came too late, if a hub that took over does not know it.
   std::optional<frames::Refused> tooLate(const net::Hello& hello) const;
@@ -122,11 +124,15 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Living ranks outside this process that are still in a communicator. A failed communicator
   /// counts, because its ranks may still shrink it.
   std::set<int> successors(const World& world) const;
-  /// Offers the hub to the first rank after `after` that can host it. If the rank does not answer
-  /// soon, offers it to the next one too. The first answer counts.
+  /// Offers the hub to the first rank after `after` that can host it, and whose process has no
+  /// offer. If the rank does not answer soon, offers it to the next one too. The first answer
+  /// counts.
   void offer(int after);
   void handOverEnds(bool moved);
   void sendOffer(World& world, Member& member);
+  /// Whether the rank, or another one of its process, was offered the hub. The ranks of a process
+  /// would open one hub, and it could not wait for what two offers say.
+  bool hasOffer(const World& world, int rank) const;
   /// By rank: whether it is still there.
   static std::vector<bool> reachableRanks(const World& world);
   void succeeded(World& world, Member& member, const frames::Succeeded& answer);
@@ -202,7 +208,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::function<void()> over_;
   const std::shared_ptr<net::EventLoop> loop_;
   frames::Welcome welcome_;
-  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: all ranks have joined
+  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: closed, or ranks come by the Standby
   std::map<int, World> worlds_;                   ///< by size
   std::atomic<std::uint64_t> rejected_{0};
   std::map<std::uint64_t, Applicant> newcomers_; ///< in the order in which they came

@@ -180,6 +180,7 @@ void Hub::Impl::rankEnded(World& world, int rank) {
     world.gone.insert(rank);
     world.away.erase(rank);
     world.changed = true;
+    closeIfAllCame(world);
   }
   if (world.awaited.contains(rank)) {
     failRank(world, rank, deathOf(), true);

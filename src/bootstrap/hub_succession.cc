@@ -2,13 +2,15 @@
 // ranks have left the communicators that the others still use or may still shrink.
 //
 // The hub offers its role to the lowest rank outside its process that lives. If that rank does not
-// answer soon, the next rank gets the offer too, and the first answer counts. That rank's process
-// opens a new hub and answers with its address. The old hub sends the address to all ranks. They
-// connect to the new hub and send their state: communicators, calls, and what they wait for. The
-// old hub itself passes on only the list of ranks that are still there. A rank that answered too
-// late closes the hub that it opened, of which no other rank knows, and follows as the others do.
-// The new hub asks ranks that have not connected after two seconds whether they live. One that has
-// not connected after three is excluded. If it comes later, the new hub tells it so.
+// answer soon, the next rank of another process gets the offer too, and the first answer counts.
+// That rank's process opens a new hub and answers with its address, unless the rank is leaving too.
+// The old hub sends the address to all ranks. They connect to the new hub and send their state:
+// communicators, calls, and what they wait for. The old hub itself passes on only the list of ranks
+// that are still there. A rank that answered too late closes the hub that it opened, of which no
+// other rank knows, and follows as the others do. The new hub asks ranks that have not connected
+// after two seconds whether they live. One that has not connected after three is excluded. If it
+// comes later, the new hub tells it so.
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -31,7 +33,7 @@ constexpr std::chrono::milliseconds kTogether{50};
 /// How long the first rank has to answer the offer, before the next one gets it too: it may be
 /// stopped.
 constexpr std::chrono::milliseconds kOfferLimit{250};
-/// The same for each later rank: those after it may be on one machine, which is stopped.
+/// Each later rank gets less time, because many of them may be on one stopped machine.
 constexpr std::chrono::milliseconds kNextLimit{50};
 /// How long an ending process waits for its successor.
 constexpr std::chrono::milliseconds kHandOverLimit{1000};
@@ -120,8 +122,18 @@ void Hub::Impl::handOverEnds(bool moved) {
   ends->changed.notify_all();
 }
 
+bool Hub::Impl::hasOffer(const World& world, int rank) const {
+  const auto own = world.standbys.find(rank);
+  return std::any_of(offered_.begin(), offered_.end(), [&](const auto& item) {
+    const auto other = world.standbys.find(item.first);
+    return item.first == rank || (own != world.standbys.end() && other != world.standbys.end() &&
+                                  own->second == other->second);
+  });
+}
+
 void Hub::Impl::sendOffer(World& world, Member& member) {
   if (world.changed) tellPresence(world); // the heir passes it on
+  base::log(LogLevel::info, "rank ", member.rank, " is offered the control plane");
   const frames::Succeed offer{reachableRanks(world)};
   offered_[member.rank] = offer.expected;
   member.link->send(Type::succeed, offer);
@@ -133,7 +145,7 @@ void Hub::Impl::offer(int after) {
     const std::set<int> all = successors(world);
     for (auto next = all.upper_bound(after); next != all.end(); ++next) {
       Member& member = *world.members.at(*next);
-      if (member.silent || member.deaf) continue;
+      if (member.silent || member.deaf || hasOffer(world, *next)) continue;
       const auto limit = offered_.empty() ? kOfferLimit : kNextLimit;
       heir_ = member.rank;
       loop_->cancel(offer_timer_);
@@ -144,7 +156,7 @@ void Hub::Impl::offer(int after) {
       return sendOffer(world, member);
     }
   }
-  if (offered_.empty()) handOverEnds(false); // otherwise one may answer late
+  if (offered_.empty()) handOverEnds(false); // else wait: one of them may still answer
 }
 
 void Hub::Impl::succeeded(World& world, Member& member, const frames::Succeeded& answer) {
@@ -154,7 +166,7 @@ void Hub::Impl::succeeded(World& world, Member& member, const frames::Succeeded&
   // Its hub would wait for ranks that have ended since the offer.
   if (answer.address && offered->second != reachableRanks(world)) return sendOffer(world, member);
   offered_.erase(offered);
-  if (!answer.address) return offer(heir_);
+  if (!answer.address) return offer(member.rank);
   base::log(LogLevel::info, "rank ", member.rank, " hosts the control plane from now on");
   const frames::Moved moved{member.rank, *answer.address};
   for (const auto& [rank, other] : world.members) {
@@ -303,7 +315,7 @@ void Hub::Impl::settled(World& world, int rank) {
   if (!world.awaited.empty()) return;
   loop_->cancel(settle_timer_);
   loop_->cancel(ask_timer_);
-  if (unseen(world).empty()) closeListener(); // otherwise one that comes late is told so
+  closeIfAllCame(world);
   base::log(LogLevel::info, "the control plane has moved here");
   if (!claims_) {
     ++generation_; // agreements are numbered anew

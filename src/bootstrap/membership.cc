@@ -330,6 +330,9 @@ void Membership::leave(RemoteCommunicator& communicator) {
   communicators_.erase(communicator.id);
   if (communicators_.size() > 1 || loop_->onLoopThread()) return; // one is that of all ranks
   // The process may end now, in any way, and must not take the other ranks' control plane with it.
+  // If the hub moves and may come here, it must be known first whether it does.
+  if (offered_)
+    changed_->wait_for(lock, kAgreeLimit, [&] { return !supervised_ || (!offered_ && !moving_); });
   const int host = host_;
   lock.unlock();
   if (!ProcessJobs::ofProcess().handOver(settings_.job)) return;

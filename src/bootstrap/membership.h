@@ -113,6 +113,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   void agreed(const frames::Agreed& answer);
   void hubUnheard(std::chrono::milliseconds limit);
   void succeed(const frames::Succeed& offer);
+  /// Whether the rank has left all communicators.
+  bool leaving() const;
   void moved(const frames::Moved& to);
   void awaitMove();
   void moveFailed(const Error& why);
@@ -176,7 +178,6 @@ class Membership : public std::enable_shared_from_this<Membership> {
   base::Clock::time_point next_beat_{};
   std::unique_ptr<net::Dial> dial_; ///< connects to the new hub
   net::EventLoop::Id move_timer_ = 0;
-  std::optional<net::SocketAddress> offered_; ///< of a hub that it opened, since it was offered
   std::shared_ptr<Standby> standby_;
   std::map<int, net::SocketAddress> standbys_; ///< where ranks listen: the heirs; on an heir all
   std::set<int> heirs_;                        ///< ranks that may take the hub over
@@ -194,7 +195,9 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::uint64_t job_ = 0; ///< as the welcome named it
   int host_ = -1;         ///< rank whose process runs the hub
   bool welcome_ = false;
-  bool moving_ = false;            ///< the hub moves: wait before sending
+  bool moving_ = false; ///< the hub moves: wait before sending
+  /// Of a hub that this rank opened, since it was offered. Set until it is known who hosts the hub.
+  std::optional<net::SocketAddress> offered_;
   bool supervised_ = true;         ///< false after the hub's farewell, or if none could be found
   std::optional<Failure> refusal_; ///< why there is no hub; its culprit is a rank of the job
 };

@@ -1,5 +1,6 @@
 // The member's part when the control plane moves: hosts the new hub, or connects to it and sends
 // this rank's state.
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -23,8 +24,9 @@ constexpr std::chrono::milliseconds kLook{1};
 
 void Membership::succeed(const frames::Succeed& offer) {
   frames::Succeeded answer;
-  dropOffered(); // for a list of ranks that has changed
+  dropOffered(); // a repeated offer: the hub opened for the first one has an old list
   try {
+    if (leaving()) throw Error(ErrorCode::aborted, "this rank leaves too");
     const auto size = static_cast<std::size_t>(settings_.size);
     if (offer.expected.size() != size || present_.size() != size)
       throw Error(
@@ -38,6 +40,7 @@ void Membership::succeed(const frames::Succeed& offer) {
     hub.succession = Hub::Succession{settings_.rank, job_,    offer.expected, present_,
                                      generation_,    nullptr, standbys_,      maybe_moved_};
     answer.address = ProcessJobs::ofProcess().host(hub);
+    std::lock_guard lock(mutex_);
     offered_ = answer.address;
   } catch (const Error& error) {
     base::log(LogLevel::info, "the control plane cannot move here: ", error.what());
@@ -49,21 +52,33 @@ void Membership::moved(const frames::Moved& to) {
   link_->close();
   link_.reset();
   hosts_hub_ = ProcessJobs::ofProcess().hubOf(settings_.job) == to.address;
-  if (hosts_hub_) offered_.reset();
-  dropOffered(); // this rank answered too late, and another one has taken the hub over
   {
     std::lock_guard lock(mutex_);
     host_ = to.host;
     moving_ = true;
+    if (hosts_hub_) offered_.reset();
   }
+  dropOffered(); // this rank answered too late, and another one has taken the hub over
   dialHub(to.address, secret_, true, Clock::now() + kMoveLimit);
 }
 
+bool Membership::leaving() const {
+  std::lock_guard lock(mutex_);
+  return std::all_of(communicators_.begin(), communicators_.end(), [&](const auto& item) {
+    return item.second == world_ || item.second->leaving;
+  });
+}
+
 void Membership::dropOffered() {
-  if (!offered_) return;
+  std::optional<net::SocketAddress> opened;
+  {
+    std::lock_guard lock(mutex_);
+    opened = std::exchange(offered_, std::nullopt);
+    changed_->notify_all();
+  }
+  if (!opened) return;
   ProcessJobs& jobs = ProcessJobs::ofProcess();
-  if (jobs.hubOf(settings_.job) == offered_) jobs.dismiss(settings_.job);
-  offered_.reset();
+  if (jobs.hubOf(settings_.job) == opened) jobs.dismiss(settings_.job);
 }
 
 void Membership::dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,

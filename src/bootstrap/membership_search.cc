@@ -25,8 +25,8 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds kAnswerLimit{2000};
 /// How long a hub that takes over may need, once all ranks have noticed the death.
 constexpr std::chrono::milliseconds kSettleLimit{5000};
-/// A move that fails so soon after this process was stopped may have failed because of that: more
-/// than the time for which the rank tries to connect.
+/// If a move fails within this time after the process was stopped, the stop may be the reason.
+/// Longer than kMoveLimit.
 constexpr std::chrono::milliseconds kWoke{5000};
 /// Pause before the next attempt, after a connection ended.
 constexpr std::chrono::milliseconds kPause{2};
@@ -138,6 +138,7 @@ void Membership::hostHub() {
 
 void Membership::searchFailed(const Failure& why) {
   base::log(LogLevel::info, "no control plane: ", why.text);
+  dropOffered();
   if (link_) link_->close();
   link_.reset();
   dial_.reset();

@@ -20,8 +20,8 @@ namespace {
 
 /// New calls are reported at least this often, so that differences are known within a second.
 constexpr std::chrono::milliseconds kReportPeriod{250};
-/// A process that was stopped for so long may have missed a move of the hub: less than a new hub
-/// waits for the ranks.
+/// A process that was stopped for so long may have missed a move of the hub. Shorter than the three
+/// seconds that a new hub waits.
 constexpr std::chrono::milliseconds kMissed{2000};
 
 } // namespace

@@ -85,8 +85,12 @@ void Hub::Impl::knock(net::Accepted peer) {
                           [weak, number](const std::string&) {
                             if (const auto self = weak.lock()) self->newcomerLost(number);
                           }});
-  if (newcomers_.size() >= static_cast<std::size_t>(kMostRanks)) {
-    link->send(Type::refused, frames::Refused{"too many ranks wait there"});
+  std::string wrong;
+  if (met()) wrong = "the ranks that it meant to join have met without it"; // a hub that took over
+  else if (newcomers_.size() >= static_cast<std::size_t>(kMostRanks))
+    wrong = "too many ranks wait there";
+  if (!wrong.empty()) {
+    link->send(Type::refused, frames::Refused{wrong});
     return link->close();
   }
   newcomers_[number] = {std::move(link), -1};

@@ -1,9 +1,17 @@
 // Tests a host of the control plane that leaves while the rank that should take over is stopped.
 #include <signal.h>
 
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
+#include "base/clock.h"
+#include "bootstrap/hub.h"
+#include "bootstrap/newcomer.h"
 #include "member_job.h"
+#include "support/caught.h"
+#include "support/temporary_folder.h"
 
 namespace rondo::test {
 namespace {
@@ -21,6 +29,34 @@ std::vector<int> othersOf(Host host) {
   return ranks;
 }
 std::string text(Host host) { return host == Host::launcher ? "launcher hosts" : "rank 0 hosts"; }
+
+/// The log of all ranks of a job.
+class Log {
+ public:
+  /// The environment of a job with this log.
+  std::map<std::string, std::string> in(std::map<std::string, std::string> environment) const {
+    environment["RONDO_DEBUG"] = "info";
+    environment["RONDO_DEBUG_FILE"] = path_;
+    return environment;
+  }
+  /// Waits until this rank was offered the control plane.
+  bool offered(int rank) const {
+    return says("rank " + std::to_string(rank) + " is offered the control plane");
+  }
+  /// Waits for these words.
+  bool says(const std::string& words) const {
+    for (const base::Deadline limit(20s); !limit.passed(); std::this_thread::sleep_for(1ms)) {
+      std::ostringstream text;
+      text << std::ifstream(path_).rdbuf();
+      if (text.str().find(words) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+ private:
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.file("log");
+};
 
 /// Stops the ranks, and lets the host leave. When this returns, its process has ended.
 void leaveWhileStopped(Job& job, Host host, const std::vector<int>& stopped) {
@@ -133,14 +169,18 @@ TEST_CASE("a stopped successor that continues too late is told that the others g
 
 // Proves: the rank that takes over does not take a rank for dead that left after the offer.
 TEST_CASE("a rank leaves while a stopped successor has not answered yet: nobody is named") {
-  Job job(Host::rank_zero, 3, "quit", kRare);
-  job.startAll();
+  const Log log;
+  Job job(Host::rank_zero, 3, "quit", log.in(kRare));
+  for (const int rank : {0, 1}) job.start(rank);
+  job.start(2, {}, "leave");
+  for (const int rank : {0, 1, 2}) REQUIRE(job.at(rank).line() == "ready");
+  job.at(2).tell("go"); // it has left its communicator, so it gets no offer
+  CHECK(job.at(2).line() == "left");
   job.at(1).signal(SIGSTOP);
   std::this_thread::sleep_for(200ms);
   job.at(0).tell("go");
-  std::this_thread::sleep_for(150ms); // rank 1 has the offer, rank 2 not yet
-  job.at(2).tell("go");
-  CHECK(job.at(2).line() == "done");
+  REQUIRE(log.offered(1));
+  job.at(2).hangUp();
   CHECK(job.at(2).end().value_or(-1) == 0);
   job.at(1).signal(SIGCONT);
   CHECK(job.at(1).line(4s) == "");
@@ -150,15 +190,64 @@ TEST_CASE("a rank leaves while a stopped successor has not answered yet: nobody 
 
 // Proves: a hub that a rank opened for a host, which then died, is not taken for the next hub.
 TEST_CASE("a host is killed while it waits for stopped successors, which then go on without it") {
-  Job job(Host::rank_zero, 4, "agree", kUsual);
+  const Log log;
+  Job job(Host::rank_zero, 4, "agree", log.in(kUsual));
   job.startAll();
   for (const int rank : {1, 2, 3}) job.at(rank).signal(SIGSTOP);
   std::this_thread::sleep_for(200ms);
   job.at(0).hangUp();
-  std::this_thread::sleep_for(500ms); // it has offered them the hub
+  for (const int rank : {1, 2, 3}) REQUIRE(log.offered(rank));
   job.at(0).signal(SIGKILL);
   for (const int rank : {1, 2, 3}) job.at(rank).signal(SIGCONT);
   agree(job, {1, 2, 3});
+}
+
+// Proves: the ranks of a process, which share a hub, do not get offers that differ. Rank 3 leaves
+// before the second offer.
+TEST_CASE("a rank leaves while a stopped process with two ranks has not answered yet") {
+  const Log log;
+  auto environment = log.in(kRare);
+  environment["MEET_BY_COMM_ID"] = "1";
+  Job job(Host::rank_zero, 5, "quit", environment);
+  job.start(0);
+  job.start(1, {}, "two"); // ranks 1 and 2
+  job.start(3, {}, "leave");
+  job.start(4);
+  for (const int rank : {0, 1, 3, 4}) REQUIRE(job.at(rank).line() == "ready");
+  job.at(3).tell("go");
+  CHECK(job.at(3).line() == "left");
+  for (const int rank : {1, 4}) job.at(rank).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).tell("go");
+  REQUIRE(log.offered(1));
+  job.at(3).hangUp();
+  CHECK(job.at(3).end().value_or(-1) == 0);
+  REQUIRE(log.offered(4)); // the last one
+  job.at(1).signal(SIGCONT);
+  REQUIRE(log.says("hosts the control plane from now on"));
+  job.at(4).signal(SIGCONT);
+  CHECK(job.at(1).line(4s) == "");
+  job.at(4).signal(SIGKILL);
+  const std::string line = job.at(1).line(20s);
+  INFO("rank 1 says: " << line);
+  CHECK(startsWith(line, "failed peer_dead 4 rank 4"));
+}
+
+// Proves: a hub that took over, whose listener stays open for late ranks, keeps no newcomers.
+TEST_CASE("a newcomer that comes to a hub that took over is refused") {
+  using namespace bootstrap;
+  Hub::Settings settings;
+  settings.address = net::SocketAddress::parse("127.0.0.1:0", "");
+  settings.secret = net::Secret::random();
+  settings.job = 4711;
+  settings.size = 2;
+  settings.succession = Hub::Succession{0, 4711, {true, true}, {true, true}};
+  auto hub = std::make_unique<Hub>(settings, [] {});
+  const auto error = caught([&] {
+    Newcomer({settings.job, hub->address(), settings.secret}, 20s, false).wait();
+  });
+  CHECK(says(error, ErrorCode::init_failed, {"have met without it"}));
+  net::EventLoop::get()->call([&] { hub.reset(); }); // there it waits for no rank
 }
 
 } // namespace rondo::test

@@ -29,8 +29,11 @@ class Job {
     else address_ = "127.0.0.1:" + std::to_string(freePort());
   }
 
-  void start(int rank, const std::map<std::string, std::string>& own = {}) {
-    Process::Settings settings{kProgram, {scenario_}, environment_, -1};
+  /// `scenario`: empty: that of the job.
+  void start(int rank, const std::map<std::string, std::string>& own = {},
+             const std::string& scenario = "") {
+    Process::Settings settings{
+        kProgram, {scenario.empty() ? scenario_ : scenario}, environment_, -1};
     for (const auto& [name, value] : own) settings.environment[name] = value;
     if (launch_) {
       settings.inherited = launch_->descriptor();

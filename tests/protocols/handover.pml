@@ -4,7 +4,7 @@
  * Rank 0 hosts the old hub, and its own rank has left. The hub offers its role to one rank after
  * the other, also if an earlier one is only slow. `spin_test.py` explores every run.
  *
- * Two things are taken from time. A new hub excludes ranks only when the running ranks have read
+ * Two rules stand for time limits. A new hub excludes ranks only when the running ranks have read
  * their messages. The old hub says farewell only when all ranks have an offer, and none of them
  * runs.
  *
@@ -178,7 +178,7 @@ proctype Rank(byte me) {
       od;
       x = 0 }
   /* After the old hub's death: to the lowest rank that answers. It hosts the next hub, unless it
-   * follows one. Then it lets this rank wait until it gives up. */
+   * follows one. If it follows another hub, this rank waits there in vain and gives up. */
   :: d_step { runs(me) && state[me] == looks && candidate == me && hub[me] == closed ->
       hub[me] = claims; state[me] = follows; host[me] = me }
   :: d_step { runs(me) && state[me] == looks && candidate != me && hub[candidate] == claims ->

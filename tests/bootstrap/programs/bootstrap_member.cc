@@ -5,6 +5,9 @@
 //                                                                         stdin, one more exchange
 //                                     and "done"
 //     program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
+//     program_bootstrap_member two      as quit, but the process has two ranks: the next one, too
+//     program_bootstrap_member leave    as quit, but it says "left" when it has left, and ends
+//                                     after one more line
 //     program_bootstrap_member pair     as wait, but only ranks 1 and 2 exchange
 //     program_bootstrap_member agree    "ready", then after each line "agreed ID": the id of a new
 //                                     communicator of the ranks that live
@@ -15,13 +18,15 @@
 //     program_bootstrap_member once     opens two communicators, splits, exchanges; "done"
 //     program_bootstrap_member host     makes a unique id, prints it as hex digits, sleeps
 //
-// An error prints "error CODE CULPRIT TEXT".
+// At the end of its input it leaves. An error prints "error CODE CULPRIT TEXT". With the variable
+// MEET_BY_COMM_ID, the scenarios from "wait" to "leave" meet by Rendezvous::commId().
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -41,12 +46,15 @@ std::string describe(ErrorCode code, int culprit, const std::string& text) {
   return std::string(name(code)) + " " + std::to_string(culprit) + " " + text;
 }
 
+bool input_ended = false;
+
 bool lineOnStdin(std::chrono::milliseconds limit) {
   pollfd input{0, POLLIN, 0};
   if (::poll(&input, 1, static_cast<int>(limit.count())) <= 0) return false;
   char c = 0;
   while (::read(0, &c, 1) == 1)
     if (c == '\n') return true;
+  input_ended = true;
   return false;
 }
 
@@ -61,27 +69,51 @@ void forkAndExit() {
   if (status != 0) throw Error(ErrorCode::data, "the child ended with " + std::to_string(status));
 }
 
-void wait(const std::string& scenario) {
-  auto session = bootstrap::Session::open(Rendezvous::environment(), Options::fromEnvironment());
+/// Opens this process's rank, or one of the ranks after it.
+std::unique_ptr<bootstrap::Session> open(int after = 0) {
+  auto meet = Rendezvous::environment();
+  if (std::getenv("MEET_BY_COMM_ID") != nullptr) {
+    const auto launch = Rendezvous::detectLauncher();
+    meet = Rendezvous::commId(launch.rank + after, launch.size);
+  }
+  auto session = bootstrap::Session::open(meet, Options::fromEnvironment());
   session->allGather({}, 30s);
-  std::unique_ptr<bootstrap::Session> pair;
+  return session;
+}
+
+void wait(const std::string& scenario) {
+  std::future<std::unique_ptr<bootstrap::Session>> opening;
+  if (scenario == "two") opening = std::async(std::launch::async, [] { return open(1); });
+  auto session = open();
+  std::unique_ptr<bootstrap::Session> pair, second;
+  if (opening.valid()) second = opening.get();
   if (scenario == "pair")
     pair = session->split(session->rank() == 1 || session->rank() == 2, 0, 30s);
   if (scenario == "fork") forkAndExit();
   say("ready");
   for (int i = 0; i < 12'000; ++i) {
-    if (session->failedWord().load(std::memory_order_acquire) != 0) {
-      const auto failure = session->failure();
+    for (const auto* each : {session.get(), second.get()}) {
+      if (each == nullptr || each->failedWord().load(std::memory_order_acquire) == 0) continue;
+      const auto failure = each->failure();
       return say("failed " + describe(failure.code, failure.culprit, failure.text));
     }
-    if (!lineOnStdin(5ms)) continue;
+    if (!lineOnStdin(5ms)) {
+      if (input_ended) return say("done");
+      continue;
+    }
+    if (scenario == "leave") {
+      session.reset();
+      say("left");
+      lineOnStdin(60s);
+      return;
+    }
     if (scenario == "vanish") {
       session.reset();
       say("done");
       ::_exit(0);
     }
     if (scenario == "pair") pair->allGather({}, 30s);
-    else if (scenario != "quit") session->allGather({}, 30s);
+    else if (scenario != "quit" && scenario != "two") session->allGather({}, 30s);
     return say("done");
   }
   say("nothing happened");
@@ -136,7 +168,7 @@ int main(int argc, char** argv) {
   const std::string scenario = argc == 2 ? argv[1] : "";
   try {
     if (scenario == "wait" || scenario == "quit" || scenario == "vanish" || scenario == "fork" ||
-        scenario == "pair")
+        scenario == "pair" || scenario == "two" || scenario == "leave")
       wait(scenario);
     else if (scenario == "agree") agree();
     else if (scenario == "once") once();

@@ -191,7 +191,8 @@ class Run {
       due_.push_back({now + round.delays[0] + round.length, round.actor, SIGCONT});
     }
     if (round.what == What::freeze) {
-      // After the end of a pause of this rank that began late, which would wake it.
+      // An earlier pause of this rank may have begun late. Its SIGCONT would wake the frozen rank,
+      // so freeze it after that.
       auto at = now + round.delays[0];
       for (const Signal& signal : due_)
         if (signal.rank == round.lost[0]) at = std::max(at, signal.at + milliseconds(1));
