@@ -8,7 +8,7 @@ All ranks share the first GPU, as processes of their own and then as threads of 
 check has --limit seconds (default 20), the whole run --seconds (default 240). After a check that
 failed or hung, its processes are killed and new ones do the remaining checks. Prints a line for
 each check, and a skipped check ("SKIPPED:") without failing where torch sees no GPU. Exit status: 0
-success, 1 a check failed.
+success, 1 a check failed. This is one file, so that it can be copied to a GPU machine on its own.
 """
 import argparse
 import ctypes
