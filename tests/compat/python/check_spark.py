@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 import unittest
 
 import numpy
@@ -146,20 +147,21 @@ class Spark(unittest.TestCase):
                 self.reason = reason
 
         comm = Comm()
-        rondo.spark._told(comm, ValueError("no such file: \udcff"))
+        failure = rondo.spark._told(comm, ValueError("no such file: \udcff"))
         self.assertIn("rank 0 raised ValueError: no such file: ?", comm.reason)
+        "".join(traceback.format_exception(failure)).encode()  # what Spark's worker does
 
-    # The same with Spark, for a rank that raises at once.
+    # The same with Spark, for a rank that raises at once an error that UTF-8 cannot express.
     def test_a_rank_that_raises_while_another_one_waits_is_shown(self):
         def job(comm):
             if comm.rank == 0:
-                raise ValueError("no such file: seven")
+                raise ValueError("no such file: \udcff")
             comm.all_reduce(numpy.ones(1000))
 
         with self.assertRaises(rondo.Error) as raised:
             rondo.spark.run(job, RANKS)
         self.assertEqual(raised.exception.culprit, 0)
-        self.assertIn('raise ValueError("no such file: seven")', str(raised.exception))
+        self.assertIn(r'raise ValueError("no such file: \udcff")', str(raised.exception))
         self.assertNotIn("comm.all_reduce(numpy", str(raised.exception))
 
     def test_a_rank_that_dies_is_named(self):

@@ -119,7 +119,7 @@ class _Task:
                 taken = () if self.format is None else (_taken(batches, self.format, pyarrow),)
                 result = pickle.dumps(self.fn(comm, *taken, *self.args))
             except Exception as error:
-                raise _told(comm, error) from error
+                raise _told(comm, error)
         for _ in batches:  # Spark expects that the partition is read
             pass
         yield pyarrow.RecordBatch.from_arrays(
@@ -133,13 +133,16 @@ def _told(comm, error):
         code, culprit = error.code, error.culprit
     else:
         code, culprit = "aborted", comm.rank
-    lines = traceback.format_exception(error)
+    lines = "".join(traceback.format_exception(error))
     told = {"code": code, "culprit": culprit, "rank": comm.rank, "text": str(error),
-            "traceback": "".join(lines)}
+            "traceback": lines}
     if comm.failure() is None:
         comm.abort(_reason(comm.rank, error))
-    return RuntimeError(_MARK + base64.b64encode(json.dumps(told).encode()).decode() + "\n"
-                        + told["text"])
+    failure = RuntimeError(_MARK + base64.b64encode(json.dumps(told).encode()).decode() + "\n"
+                           + _bytes(told["text"]).decode())
+    # Spark's worker dies if it cannot express what it prints in UTF-8.
+    failure.__cause__ = error if _bytes(lines).decode() == lines else None
+    return failure
 
 
 def _reason(rank, error):
