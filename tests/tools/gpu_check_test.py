@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves, with stub programs in place of the GPU's, the compiler's and the tests': tools/gpu_check
-reports each failure and goes on, ends what hangs at its limit, writes the figures with their goals,
-and says in one line what a machine lacks.
+reports each failure and goes on, ends what hangs at its limit, ends its step when it is
+interrupted, writes the figures with their goals, and says in one line what a machine lacks.
 
 usage: gpu_check_test.py SOURCE_FOLDER
 """
@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -126,6 +127,33 @@ def check_run(source):
         print("ok: what was predicted stands beside what was measured, term by term")
 
 
+def check_interrupted(source, number):
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder)
+        stubs = checkout(source, place)
+        program(stubs / "cmake", '#!/bin/sh\necho $$ > "$STUBS/new"; mv "$STUBS/new" "$STUBS/pid"\n'
+                                 "exec sleep 600\n")
+        tool = subprocess.Popen(
+            [sys.executable, str(place / "tools/gpu_check"), "--results", str(place / "results"),
+             "--build", str(place / "build")], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, env={**os.environ, "STUBS": str(stubs),
+                                            "PATH": f"{stubs}:/usr/bin:/bin",
+                                            "CXX": str(stubs / "c++")})
+        end = time.monotonic() + 60
+        while not (stubs / "pid").exists():
+            assert time.monotonic() < end and tool.poll() is None, "no step began"
+            time.sleep(0.02)
+        tool.send_signal(number)
+        assert tool.wait(60) != 0
+        step = int((stubs / "pid").read_text())
+        try:
+            os.kill(step, signal.SIGKILL)
+        except ProcessLookupError:
+            print(f"ok: {number.name} ends the tool and its step")
+        else:
+            raise AssertionError(f"{number.name} left the step running")
+
+
 def check_no_torch(source):
     """In a process of its own, since the tool is not a module."""
     with tempfile.TemporaryDirectory() as folder:
@@ -164,6 +192,8 @@ def check_missing(source):
 
 def main(source):
     check_run(source)
+    check_interrupted(source, signal.SIGINT)
+    check_interrupted(source, signal.SIGTERM)
     check_no_torch(source)
     check_missing(source)
 
