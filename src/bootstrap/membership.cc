@@ -113,11 +113,18 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
         settings.secret.present ? self->bind_ : net::localAddress(socket.get());
     listen.port = 0;
     self->standby_ =
+  dial.patient = !settings.hub_listens;
         ProcessJobs::ofProcess().standby({listen, settings.secret, settings.job, settings.size});
     self->loop_->call([&] { self->connect(std::move(socket), dialing.sessionKey()); });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::system) throw;
-    throw Error(ErrorCode::init_failed, who + " cannot join at the rendezvous: " + error.what());
+    std::string why = error.what();
+    if (error.code() == ErrorCode::peer_dead)
+      why = settings.hub_process +
+            ", which hosts it, no longer listens: it has died, or withdrew the id, or all ranks "
+            "have met without this one (" +
+            why + ")";
+    throw Error(ErrorCode::init_failed, who + " cannot join at the rendezvous: " + why);
   }
   return self;
 }

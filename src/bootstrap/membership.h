@@ -37,6 +37,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
     bool patient = false;         ///< as in Options
     bool tls = false;             ///< as in Options
     bool hosts_hub = false;       ///< initially, this process runs the hub
+    bool hub_listens = false;     ///< before its address is known: one that refuses has ended
     bool launched = false;        ///< a launcher collects the output of all ranks
     std::string hub_process;      ///< name of the process if no rank hosts the hub: "the launcher"
     std::string socket_interface; ///< for bindAddress(), as in Options
