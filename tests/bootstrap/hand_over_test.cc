@@ -197,6 +197,32 @@ TEST_CASE("a rank leaves while a stopped successor has not answered yet: nobody 
   CHECK(job.at(1).line() == "done");
 }
 
+// Proves: no rank that ends in order is taken for dead, whatever it has read of the move. The jobs
+// differ in when their ranks end; a host waits for 50 ms for ranks that end with it.
+TEST_CASE("ranks end while their host hands the control plane over: the others name nobody") {
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int i = 0; i < 6; ++i) {
+    jobs.push_back(std::make_unique<Job>(Host::rank_zero, kSize, "quit", kRare));
+    jobs.back()->startAll();
+  }
+  for (const auto& job : jobs) job->at(0).tell("go");
+  std::this_thread::sleep_for(45ms);
+  for (const auto& job : jobs)
+    for (const int rank : {2, 3}) {
+      job->at(rank).tell("go");
+      std::this_thread::sleep_for(2ms);
+    }
+  std::this_thread::sleep_for(4s); // until a new hub would have named them
+  for (const auto& job : jobs)
+    for (const int rank : {1, 4}) {
+      CHECK(job->at(rank).line(1ms) == "");
+      job->at(rank).tell("go");
+      CHECK(job->at(rank).line() == "done");
+    }
+  for (const auto& job : jobs)
+    for (int rank = 0; rank < kSize; ++rank) CHECK(job->at(rank).end().value_or(-1) == 0);
+}
+
 // Proves: an ending host waits longer for an answer when its ranks' heartbeat is long.
 TEST_CASE("a host ends while all others are stopped for four seconds: they get another hub") {
   const Log log;
