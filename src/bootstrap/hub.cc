@@ -362,6 +362,7 @@ void Hub::Impl::answerLeaving(World& world, Group& group) {
 }
 
 void Hub::Impl::bye(World& world, Member& member) {
+  base::log(LogLevel::info, "rank ", member.rank, " has left the job");
   member.gone = true;
   world.maybe_moved.erase(member.rank); // otherwise it would not say bye to this hub
   askAgain(world);                      // first, so that nothing is decided before the answers

@@ -54,7 +54,8 @@ class Hub {
   /// net::Acceptor.
   Hub(const Settings& settings, std::function<void()> over);
   /// Hands the control plane over to another rank's process. If that is not possible, sends a
-  /// farewell, after which the ranks go on without a hub. Any thread; on the loop thread it hands
+  /// farewell, after which the ranks go on without a hub. Waits for a rank's answer for three
+  /// heartbeats, but at least one second and at most ten. Any thread; on the loop thread it hands
   /// nothing over.
   ~Hub();
   Hub(const Hub&) = delete;

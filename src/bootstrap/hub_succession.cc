@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "bootstrap/hub_impl.h"
@@ -35,8 +36,11 @@ constexpr std::chrono::milliseconds kTogether{50};
 constexpr std::chrono::milliseconds kOfferLimit{250};
 /// Each later rank gets less time, because many of them may be on one stopped machine.
 constexpr std::chrono::milliseconds kNextLimit{50};
-/// How long an ending process waits for its successor.
+/// How long a process waits for its successor.
 constexpr std::chrono::milliseconds kHandOverLimit{1000};
+/// One that ends waits for three heartbeats, after which ranks that do not answer count as
+/// unresponsive, but no longer than this.
+constexpr std::chrono::milliseconds kLongestHandOver{10'000};
 /// How long the ranks may take to connect to the new hub.
 constexpr std::chrono::milliseconds kSettleLimit{3000};
 /// When the new hub asks whether ranks that have not connected live.
@@ -99,14 +103,17 @@ bool Hub::Impl::handOver(bool process_ends) {
     std::this_thread::sleep_for(1ms);
   }
   std::shared_ptr<HandOver> wait;
+  std::chrono::milliseconds answer = kHandOverLimit;
   loop_->call([&] {
+    if (process_ends)
+      answer = std::clamp(silenceLimit(heartbeat_), kHandOverLimit, kLongestHandOver);
     const bool first = !handing_over_;
     if (first) handing_over_ = std::make_shared<HandOver>();
     wait = handing_over_;
     if (first) offer(-1);
   });
   std::unique_lock lock(wait->mutex);
-  wait->changed.wait_for(lock, kHandOverLimit, [&] { return wait->over; });
+  base::waitAwake(&wait->changed, lock, answer, [&] { return wait->over; });
   return wait->moved;
 }
 

@@ -22,8 +22,22 @@ namespace {
 
 /// How long this rank waits for the hub's decision about a failure that it reported.
 constexpr std::chrono::milliseconds kAgreeLimit{400};
+/// How long a rank that ends may take to follow a hub that moves. A new hub asks after this time
+/// whether ranks that have not come live.
+constexpr std::chrono::milliseconds kFollowLimit{2000};
 
 } // namespace
+
+/// All users of a membership share one. When the last of them has gone, the rank says bye.
+/// Meanwhile the membership still lives: the hub may move, and its callbacks then follow it.
+struct Membership::Use {
+  explicit Use(std::shared_ptr<Membership> whose) : membership(std::move(whose)) {}
+  ~Use() { membership->part(); }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+  const std::shared_ptr<Membership> membership;
+};
 
 class RemoteSession final : public Session {
  public:
@@ -99,6 +113,7 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
   dial.hello.size = settings.size;
   dial.hello.tls = settings.tls;
   dial.deadline = settings.deadline;
+  dial.patient = !settings.hub_listens;
   const std::shared_ptr<Membership> self(new Membership(settings));
   try {
     net::Dial dialing(dial);
@@ -117,9 +132,17 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
     self->loop_->call([&] { self->connect(std::move(socket), dialing.sessionKey()); });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::system) throw;
-    throw Error(ErrorCode::init_failed, who + " cannot join at the rendezvous: " + error.what());
+    std::string why = error.what();
+    if (error.code() == ErrorCode::peer_dead)
+      why = settings.hub_process +
+            ", which hosts it, no longer listens: it has died, or withdrew the id, or all ranks "
+            "have met without this one (" +
+            why + ")";
+    throw Error(ErrorCode::init_failed, who + " cannot join at the rendezvous: " + why);
   }
-  return self;
+  const std::shared_ptr<Membership> users(std::make_shared<Use>(self), self.get());
+  self->users_ = users;
+  return users;
 }
 
 Membership::Membership(const Settings& settings)
@@ -160,35 +183,45 @@ void Membership::openLink(net::Socket socket, const net::Key& key) {
   heard_ = 0;
 }
 
-Membership::~Membership() {
+void Membership::part() {
   if (maker_.elsewhere()) return;
-  // If the hub is moving, the new hub must receive the bye; otherwise it would report a death. News
-  // of a move may arrive at any time before the loop sends the bye.
-  const base::Deadline limit(kAgreeLimit);
-  const bool waits = !loop_->onLoopThread();
-  for (bool parted = false; !parted;) {
-    if (waits) {
-      std::unique_lock lock(mutex_);
-      changed_->wait_until(lock, limit.at(), [&] { return !moving_; });
-    }
-    loop_->call([&] { parted = part(waits && !limit.passed()); });
+  loop_->call([&] {
+    parting_ = true;
+    loop_->cancel(tick_);
+    sayBye();
+  });
+  std::unique_lock lock(mutex_);
+  if (loop_->onLoopThread()) { // it must not wait, because it reads the answer
+    if (!parted_)
+      part_timer_ = loop_->after(kFollowLimit, [self = shared_from_this()] { self->parted(); });
+    return;
   }
+  const auto over = [&] { return parted_; };
+  if (!base::waitAwake(changed_, lock, kAgreeLimit, over) && moving_)
+    base::waitAwake(changed_, lock, kFollowLimit, over);
+  lock.unlock();
+  loop_->call([&] { parted(); });
 }
 
-/// Sends bye and closes the connection. Returns false if the hub is moving and the caller can wait.
-bool Membership::part(bool waits) {
-  {
-    std::lock_guard lock(mutex_);
-    if (moving_ && waits) return false;
-  }
-  loop_->cancel(tick_);
+/// The hub answers a bye by closing the connection. If it had sent the address of another hub
+/// before, it ignores the bye, and this rank says bye there; otherwise that hub would report a
+/// death.
+void Membership::sayBye() {
+  if (search_) return parted(); // the next hub will find that this rank has ended
+  if (dial_) return;            // again when it has connected
+  if (!link_ || !link_->open()) return parted();
+  link_->send(Type::bye);
+}
+
+void Membership::parted() {
+  loop_->cancel(part_timer_);
   loop_->cancel(move_timer_);
   search_.reset();
   dial_.reset();
-  if (!link_) return true;
-  link_->send(Type::bye);
-  link_->close();
-  return true;
+  if (link_) link_->close();
+  std::lock_guard lock(mutex_);
+  parted_ = true;
+  changed_->notify_all();
 }
 
 std::unique_ptr<Session> Membership::open(std::chrono::milliseconds limit) {
@@ -258,7 +291,7 @@ std::unique_ptr<Session> Membership::split(RemoteCommunicator& communicator, int
                                            std::chrono::milliseconds limit, const Failure& late) {
   const auto done = exchange(communicator, Purpose::split, encodeSplit(color, key), limit, late);
   if (!done->child) return nullptr;
-  return std::make_unique<RemoteSession>(shared_from_this(), done->child);
+  return std::make_unique<RemoteSession>(users_.lock(), done->child);
 }
 
 Failure Membership::fail(RemoteCommunicator& communicator, const Failure& failure,

@@ -107,7 +107,9 @@ void Membership::awaitMove() {
       const net::Key key = dial_->sessionKey();
       dial_.reset();
       openLink(std::move(*socket), key);
-      return tellAll();
+      tellAll();
+      if (parting_) sayBye();
+      return;
     }
   } catch (const Error& error) {
     return moveFailed(error);

@@ -104,6 +104,7 @@ void Membership::awaitCandidate() {
 
 void Membership::moveFailed(const Error& why) {
   dial_.reset();
+  if (parting_) return parted();
   if (!search_ && late_ && Clock::now() - *late_ < kWoke) {
     awake_ = Clock::now(); // the others have gone on without this rank, and ended since
     return startSearch();
@@ -153,6 +154,7 @@ void Membership::searchFailed(const Failure& why) {
 }
 
 void Membership::refused(const frames::Refused& why) {
+  if (parting_) return parted();
   bool joined = false;
   {
     std::lock_guard lock(mutex_);

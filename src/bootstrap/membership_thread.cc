@@ -178,6 +178,7 @@ void Membership::failAll(bool lost,
 
 void Membership::hubLost(ErrorCode code, const std::string& what) {
   dropOffered();
+  if (parting_) return parted();
   if (search_) return seek(); // a rank that did not become the host
   {
     std::lock_guard lock(mutex_);

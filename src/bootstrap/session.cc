@@ -72,6 +72,7 @@ Membership::Settings byId(const UniqueId& id, int rank, int size, const Options&
   settings.secret = content.secret;
   settings.job = content.job;
   settings.hosts_hub = ProcessJobs::ofProcess().hubOf(content.job).has_value();
+  settings.hub_listens = true;
   settings.hub_process = hub_process;
   return settings;
 }

@@ -3,6 +3,7 @@
 
 #include "member_job.h"
 #include "ranks.h"
+#include "rondo/communicator.h"
 #include "session_cases.h"
 #include "support/grid.h"
 #include "support/paths.h"
@@ -178,6 +179,24 @@ TEST_CASE("a rank without a hub fails at the deadline") {
   const std::string line = job.at(1).line();
   INFO(line);
   CHECK(startsWith(line, "error init_failed -1 rank 1 of 2 cannot join at the rendezvous"));
+}
+
+// Proves: ranks do not wait for a listener that was there before its id was known and has gone.
+TEST_CASE("a process that made a unique id and died is named to the ranks that come later") {
+  Process host({kProgram, {"host"}, {{"RONDO_SOCKET_IFNAME", "lo"}}, -1});
+  const UniqueId id = idOf(host.line());
+  host.signal(SIGKILL);
+  REQUIRE(host.end().has_value());
+  const auto outcomes = runRanks(3, [&](int rank) {
+    Communicator::create(Rendezvous::uniqueId(id, rank, 3), quickOptions());
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    const Outcome& end = outcomes[static_cast<std::size_t>(rank)];
+    INFO("rank " << rank << ": " << end.text);
+    CHECK(end.code == ErrorCode::init_failed);
+    CHECK(end.text.find("the process that made the unique id, which hosts it, no longer listens") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("ranks end one after the other, the host first") {
@@ -371,11 +390,7 @@ TEST_CASE("a child that a rank forks may exit without harm to the rank") {
 
 TEST_CASE("a launcher that is killed is named to all ranks") {
   Process host({kProgram, {"host"}, {{"RONDO_SOCKET_IFNAME", "lo"}}, -1});
-  const std::string digits = host.line();
-  UniqueId id;
-  REQUIRE(digits.size() == 2 * id.bytes.size());
-  for (std::size_t i = 0; i < id.bytes.size(); ++i)
-    id.bytes[i] = static_cast<std::byte>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));
+  const UniqueId id = idOf(host.line());
   std::vector<Outcome> ends(3);
   std::atomic<int> met{0};
   std::thread killer([&] {

@@ -39,16 +39,22 @@ class Log {
     environment["RONDO_DEBUG_FILE"] = path_;
     return environment;
   }
-  /// Waits until this rank was offered the control plane.
-  bool offered(int rank) const {
-    return says("rank " + std::to_string(rank) + " is offered the control plane");
+  /// Waits until this rank was offered the control plane so often.
+  bool offered(int rank, int times = 1) const {
+    return says("rank " + std::to_string(rank) + " is offered the control plane", times);
   }
-  /// Waits for these words.
-  bool says(const std::string& words) const {
+  /// Waits until the hub has read the last message of a rank.
+  bool left(int rank) const { return says("rank " + std::to_string(rank) + " has left the job"); }
+  /// Waits until these words were said so often.
+  bool says(const std::string& words, int times = 1) const {
     for (const base::Deadline limit(20s); !limit.passed(); std::this_thread::sleep_for(1ms)) {
-      std::ostringstream text;
-      text << std::ifstream(path_).rdbuf();
-      if (text.str().find(words) != std::string::npos) return true;
+      std::ostringstream stream;
+      stream << std::ifstream(path_).rdbuf();
+      const std::string text = stream.str();
+      int count = 0;
+      for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1))
+        ++count;
+      if (count >= times) return true;
     }
     return false;
   }
@@ -181,11 +187,59 @@ TEST_CASE("a rank leaves while a stopped successor has not answered yet: nobody 
   job.at(0).tell("go");
   REQUIRE(log.offered(1));
   job.at(2).hangUp();
-  CHECK(job.at(2).end().value_or(-1) == 0);
+  REQUIRE(log.left(2));
   job.at(1).signal(SIGCONT);
+  REQUIRE(log.offered(1, 2)); // without rank 2
+  REQUIRE(log.says("rank 1 hosts the control plane from now on"));
+  CHECK(job.at(2).end().value_or(-1) == 0);
   CHECK(job.at(1).line(4s) == "");
   job.at(1).tell("go");
   CHECK(job.at(1).line() == "done");
+}
+
+// Proves: no rank that ends in order is taken for dead, whatever it has read of the move. The jobs
+// differ in when their ranks end; a host waits for 50 ms for ranks that end with it.
+TEST_CASE("ranks end while their host hands the control plane over: the others name nobody") {
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int i = 0; i < 6; ++i) {
+    jobs.push_back(std::make_unique<Job>(Host::rank_zero, kSize, "quit", kRare));
+    jobs.back()->startAll();
+  }
+  for (const auto& job : jobs) job->at(0).tell("go");
+  std::this_thread::sleep_for(45ms);
+  for (const auto& job : jobs)
+    for (const int rank : {2, 3}) {
+      job->at(rank).tell("go");
+      std::this_thread::sleep_for(2ms);
+    }
+  std::this_thread::sleep_for(4s); // until a new hub would have named them
+  for (const auto& job : jobs)
+    for (const int rank : {1, 4}) {
+      CHECK(job->at(rank).line(1ms) == "");
+      job->at(rank).tell("go");
+      CHECK(job->at(rank).line() == "done");
+    }
+  for (const auto& job : jobs)
+    for (int rank = 0; rank < kSize; ++rank) CHECK(job->at(rank).end().value_or(-1) == 0);
+}
+
+// Proves: an ending host waits longer for an answer when its ranks' heartbeat is long.
+TEST_CASE("a host ends while all others are stopped for four seconds: they get another hub") {
+  const Log log;
+  Job job(Host::rank_zero, 3, "quit", log.in(kRare));
+  job.startAll();
+  for (const int rank : {1, 2}) job.at(rank).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).tell("go");
+  for (const int rank : {1, 2}) REQUIRE(log.offered(rank));
+  std::this_thread::sleep_for(4s);
+  for (const int rank : {1, 2}) job.at(rank).signal(SIGCONT);
+  REQUIRE(log.says("hosts the control plane from now on"));
+  CHECK(job.at(0).end().value_or(-1) == 0);
+  job.at(2).signal(SIGKILL);
+  const std::string line = job.at(1).line(20s);
+  INFO("rank 1 says: " << line);
+  CHECK(startsWith(line, "failed peer_dead 2 rank 2"));
 }
 
 // Proves: a hub that a rank opened for a host, which then died, is not taken for the next hub.
@@ -221,8 +275,9 @@ TEST_CASE("a rank leaves while a stopped process with two ranks has not answered
   job.at(0).tell("go");
   REQUIRE(log.offered(1));
   job.at(3).hangUp();
-  CHECK(job.at(3).end().value_or(-1) == 0);
+  REQUIRE(log.left(3));
   REQUIRE(log.offered(4)); // the last one
+  CHECK(job.at(3).end().value_or(-1) == 0);
   job.at(1).signal(SIGCONT);
   REQUIRE(log.says("hosts the control plane from now on"));
   job.at(4).signal(SIGCONT);

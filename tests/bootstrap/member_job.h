@@ -69,6 +69,15 @@ inline const std::map<std::string, std::string> kRare = {{"RONDO_HEARTBEAT", "60
 inline const std::map<std::string, std::string> kOften = {{"RONDO_HEARTBEAT", "0.3"}};
 inline const std::map<std::string, std::string> kUsual = {{"RONDO_HEARTBEAT", "1"}};
 
+/// The unique id that the scenario "host" prints.
+inline UniqueId idOf(const std::string& digits) {
+  UniqueId id;
+  REQUIRE(digits.size() == 2 * id.bytes.size());
+  for (std::size_t i = 0; i < id.bytes.size(); ++i)
+    id.bytes[i] = static_cast<std::byte>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));
+  return id;
+}
+
 inline bool startsWith(const std::string& text, const std::string& start) {
   return text.starts_with(start);
 }

@@ -267,7 +267,7 @@ std::optional<Communicator> meet(const Counterpart& at, const std::optional<Opti
   try {
     return id ? join(at, *id, *options) : Communicator::create(Rendezvous::inProcess(1), *options);
   } catch (const std::exception& error) {
-    sayWhy(error.what());
+    sayWhy(error.what() + std::string(id ? "; rank 0 made the unique id" : ""));
     return std::nullopt;
   }
 }

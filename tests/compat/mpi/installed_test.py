@@ -42,9 +42,11 @@ ULFM = [(arguments, arguments, "") for arguments in
 ULFM += [(["dup"], ["dup"], "dup"), (["unknown", "failed"], ["unknown", "other"], "unknown"),
          (["revoke"], ["revoke"], "reduce"),
          (["kill", "2", "immediate"], ["finalize", "2"], "")]
-# A rank dies in MPI_Init: before or while rank 0 sends Rondo's id, before it joins, after that.
+# A rank dies in MPI_Init: before or while rank 0 sends Rondo's id, before it joins, after that. At
+# agree2+! rank 0, which serves the rendezvous, has died before any other rank connects to it.
 ULFM += [(["revoke"], ["init", fault[-1]], fault) for fault in
-         ("init:agree1:5", "init:bcast1:1", "init:bcast1:0", "init:agree2+:3", "init:agree3:2")]
+         ("init:agree1:5", "init:bcast1:1", "init:bcast1:0", "init:agree2+:3", "init:agree2+!:0",
+          "init:agree3:2")]
 
 failures = []
 

@@ -8,7 +8,8 @@
  *              FAULT=init:FUNCTION:RANK
  *                              this rank dies in MPI_Init, when Rondo calls FUNCTION: bcast1 is the
  *                              first call of MPI_Bcast, agree2 the second of MPIX_Comm_agree, and
- *                              agree2+ is the end of that call */
+ *                              agree2+ is the end of that call. agree2+! is the same, but the other
+ *                              ranks go on there after its death */
 #define _GNU_SOURCE
 #include <mpi.h>
 #ifdef OPEN_MPI
@@ -30,13 +31,17 @@ static int fault_is(const char* name) {
 static void maybe_die(const char* at) {
   const char* fault = getenv("FAULT");
   char wanted[64];
-  int rank = 0;
+  int rank = 0, first;
   if (!fault || strncmp(fault, "init:", 5) != 0) return;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  snprintf(wanted, sizeof wanted, "init:%s:%d", at, rank);
-  if (strcmp(fault, wanted) != 0) return;
-  usleep(100000); /* the others have come */
-  raise(SIGKILL);
+  snprintf(wanted, sizeof wanted, "init:%s!:", at);
+  first = strncmp(fault, wanted, strlen(wanted)) == 0;
+  snprintf(wanted, sizeof wanted, "init:%s%s:%d", at, first ? "!" : "", rank);
+  if (strcmp(fault, wanted) == 0) {
+    if (!first) usleep(100000); /* the others have come */
+    raise(SIGKILL);
+  }
+  if (first) usleep(300000); /* it is dead */
 }
 
 static void count(const char* function, int* calls, const char* after) {
