@@ -21,12 +21,15 @@ struct Explanation {
     double measured = 0;
   };
 
-  std::string algorithm;  ///< what the call uses
-  std::string decided_by; ///< "RONDO_ALGO", "measurement", "model" or "rules"
+  std::string algorithm; ///< what the call uses
+  /// "RONDO_ALGO", "rules file FILE:LINE" (RONDO_RULES), "measurement", "model" or "rules".
+  std::string decided_by;
   /// Fastest first. Algorithms that the model cannot predict are missing, so `algorithm` may be.
   /// Empty on devices and for blocks of different sizes.
   std::vector<Candidate> candidates;
-  std::string why; ///< one sentence on the fastest candidate, and whether the call uses it
+  /// One sentence on the fastest candidate, and whether the call uses it. After it, the lines of
+  /// the rules file that are for the call, but whose algorithm cannot serve it.
+  std::string why;
   std::string
       network; ///< "profile 'default', links shm, 2 processors a node": how it was predicted
 };

@@ -8,6 +8,7 @@
 
 #include "base/codec.h"
 #include "base/log.h"
+#include "comm/pass_rules.h"
 #include "topology/place.h"
 
 namespace rondo::comm {
@@ -53,10 +54,25 @@ void requireEqualTls(const std::vector<bool>& tls) {
   throw bootstrap::differentTls(static_cast<int>(other - tls.begin()), *other, 0).error();
 }
 
+/// Takes over rank 0's values of the settings that must be equal.
+void follow(Options& options, const Options& first) {
+  options.algorithm = first.algorithm;
+  options.planner = first.planner;
+  options.deterministic = first.deterministic;
+  options.checksum = first.checksum;
+  options.channel_bytes = first.channel_bytes;
+  options.channel_depth = first.channel_depth;
+  options.trace_folder = first.trace_folder;
+}
+
 } // namespace
 
-Agreed agree(bootstrap::Session& session, Options options) {
+Agreed agree(bootstrap::Session& session, Options options, const planner::RulesFile* rules) {
+  std::vector<std::byte> own_rules;
+  if (session.rank() == 0) own_rules = rulesToTell(options.rules, rules);
+  std::size_t rules_size = 0;
   base::Writer out;
+  out.u32(static_cast<std::uint32_t>(own_rules.size()));
   out.u64(options.channel_bytes);
   out.text(options.algorithm);
   out.text(options.planner);
@@ -74,6 +90,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
   for (std::size_t r = 0; r < blobs.size(); ++r) {
     base::Reader in(blobs[r], "a rank's settings");
     Options theirs;
+    const std::size_t their_rules = in.u32();
     theirs.channel_bytes = in.u64();
     theirs.algorithm = in.text(kMaxText);
     theirs.planner = in.text(kMaxText);
@@ -87,15 +104,15 @@ Agreed agree(bootstrap::Session& session, Options options) {
     agreed.unbound.push_back(Unbound::read(in));
     in.finish();
     if (r > 0) continue;
-    options.algorithm = theirs.algorithm;
-    options.planner = theirs.planner;
-    options.deterministic = theirs.deterministic;
-    options.checksum = theirs.checksum;
-    options.channel_bytes = theirs.channel_bytes;
-    options.channel_depth = theirs.channel_depth;
-    options.trace_folder = theirs.trace_folder;
+    rules_size = their_rules;
+    follow(options, theirs);
   }
   requireEqualTls(tls);
+  options.rules.clear();
+  if (rules_size > 0) {
+    agreed.rules = passRules(session, own_rules, rules_size, options.init_timeout);
+    options.rules = agreed.rules->name();
+  }
   // A slot must hold one element per rank, otherwise the smallest tile does not fit in a message.
   if (options.channel_bytes > 0) {
     const auto depth =

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bootstrap/session.h"
 #include "comm/bind_rank.h"
 #include "comm/links.h"
+#include "planner/rules_file.h"
 #include "rondo/options.h"
 #include "rondo/place.h"
 
@@ -19,10 +21,13 @@ struct Agreed {
   std::vector<int> devices;       ///< of every rank
   std::vector<std::string> nodes; ///< of every rank
   std::vector<Unbound> unbound;   ///< of every rank
+  std::shared_ptr<const planner::RulesFile> rules; ///< of rank 0; null: it has none
 };
 
-/// Collective.
-Agreed agree(bootstrap::Session& session, Options options);
+/// Collective. `rules`: those of the communicator that this one is made from, if there is one. They
+/// are used in place of Options::rules. Throws Error(data) on all ranks if rank 0 cannot use its
+/// rules file.
+Agreed agree(bootstrap::Session& session, Options options, const planner::RulesFile* rules);
 
 /// Where a rank is, and how its transports are reached.
 struct RankInfo {

@@ -44,16 +44,22 @@ plan::Spec CallPlanner::specOf(const Call& call) const {
 }
 
 planner::Decision CallPlanner::decide(const Call& call, plan::PlanCache& plans) const {
+  using By = planner::Decision::By;
+  planner::Decision made = planner::decision(specOf(call), bytesOf(call), policy_, plans);
+  if (made.by == By::user || made.by == By::rules_file) return made;
   const auto measured = trials_.of(call.collective, bytesOf(call));
-  if (!measured.empty()) return {measured.front().choice, planner::Decision::By::measurement};
-  return planner::decision(specOf(call), bytesOf(call), policy_, plans);
+  if (measured.empty()) return made;
+  made.choice = measured.front().choice;
+  made.by = By::measurement;
+  return made;
 }
 
 std::optional<Contest> CallPlanner::contest(const Call& call) {
   Contest contest{candidates(call, specOf(call), policy_, plans_), {}, {}, {}};
   if (contest.candidates.size() < 2) return {};
-  planner::Policy rules = policy_; // what RONDO_ALGO says of other collectives does not matter
+  planner::Policy rules = policy_; // what the user says of other collectives does not matter
   rules.algorithms.clear();
+  rules.rules_file = nullptr;
   const auto usual = [&](Collective collective, std::size_t bytes) {
     return planner::choose({.collective = collective, .ranks = size_, .layout = policy_.layout},
                            bytes, rules, plans_);
@@ -72,13 +78,14 @@ engine::BoundPlan CallPlanner::bind(const Call& call, const plan::Choice& choice
 CallPlanner::Bound CallPlanner::bind(const Call& call, engine::Engine& engine) {
   if (call.collective == Collective::sendrecv)
     return {engine.bindMessage(messagePlan(call, rank_, size_), shapeOf(call), sign(call)), {}};
-  const auto [choice, by] = decide(call, plans_);
+  const planner::Decision decided = decide(call, plans_);
   if (!call.layout) trials_.settle(call);
-  std::string algorithm = choice.text();
+  std::string algorithm = decided.choice.text();
   // Once per shape. The choice is the same on all ranks, so one of them tells it.
   base::log(rank_ == 0 ? LogLevel::info : LogLevel::trace, title(call), " of ", call.count, " ",
-            name(call.type), " uses ", algorithm, " (", planner::name(by), ")");
-  return {bind(call, choice, engine), std::move(algorithm)};
+            name(call.type), " uses ", algorithm, " (", planner::decidedBy(decided), ")",
+            decided.passed_over.empty() ? "" : "; passed over: ", decided.passed_over);
+  return {bind(call, decided.choice, engine), std::move(algorithm)};
 }
 
 double CallPlanner::predict(const Call& call) const {
@@ -100,10 +107,10 @@ Explanation CallPlanner::explain(const Call& call) const {
   plan::PlanCache plans(rank_);
   const planner::Decision decided = decide(call, plans);
   if (call.layout || policy_.devices) {
-    return planner::unexplained(decided.choice, decided.by,
-                                policy_.devices ? "Times on devices are not predicted."
-                                                : "Times of blocks of different sizes are not "
-                                                  "predicted.");
+    return planner::unexplained(decided, policy_.devices
+                                             ? "Times on devices are not predicted."
+                                             : "Times of blocks of different sizes are not "
+                                               "predicted.");
   }
   const planner::SiteNetwork site(policy_.site, planner::usedProfile(profile_));
   Explanation made =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,6 +44,9 @@ class CallPlanner {
   std::optional<Contest> contest(const Call& call);
   /// Any thread may use it.
   Trials& trials() { return trials_; }
+
+  /// Null: there is none.
+  std::shared_ptr<const planner::RulesFile> rulesFile() const { return policy_.rules_file; }
 
   /// Predicted duration of the call in seconds, for assumed links.
   double predict(const Call& call) const;

@@ -29,7 +29,7 @@ Communicator Communicator::create(const Rendezvous& meet, const Options& options
   options.validate();
   base::configureLog(options.log_level, options.log_file);
   return Communicator(
-      comm::CommunicatorImpl::open(bootstrap::Session::open(meet, options), options));
+      comm::CommunicatorImpl::open(bootstrap::Session::open(meet, options), options, {}));
 }
 
 std::vector<Communicator> Communicator::createAll(int size, const Options& given) {
@@ -133,7 +133,8 @@ std::future<Communicator> Communicator::joinAsync(const UniqueId& id, const Opti
 Communicator Communicator::join(const UniqueId& id, const Options& options) {
   options.validate();
   base::configureLog(options.log_level, options.log_file);
-  return Communicator(comm::CommunicatorImpl::open(bootstrap::Session::join(id, options), options));
+  return Communicator(
+      comm::CommunicatorImpl::open(bootstrap::Session::join(id, options), options, {}));
 }
 
 std::optional<Error> Communicator::failure() const { return impl_->failure(); }

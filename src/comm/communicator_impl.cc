@@ -318,7 +318,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
   }
   const std::vector<int> members = session->members();
   try {
-    auto child = open(std::move(session), options, trace_);
+    auto child = open(std::move(session), options, {trace_, planner_.rulesFile()});
     if (shrunk) child->session_->finishOpening(options.init_timeout);
     return child;
   } catch (const Error& error) {
@@ -376,7 +376,9 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::grow(int newcomers,
     const ProgressLoop::Lock lock(progress_loop_);
     options = options_;
   }
-  return inTurn(turn, [&] { return openGrown(*session_, {newcomers, id}, options); });
+  return inTurn(turn, [&] {
+    return openGrown(*session_, {newcomers, id}, options, planner_.rulesFile());
+  });
 }
 
 void CommunicatorImpl::setTimeout(std::chrono::milliseconds timeout) {

@@ -51,11 +51,14 @@ namespace rondo::comm {
 /// call cache.
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  public:
-  /// Collective: agrees with the other ranks on policy, sizes and transports. `trace`: of the
-  /// communicator that this one is split from, if it has one.
+  /// What a communicator has from the one that it is made from, if there is one.
+  struct Inherited {
+    std::shared_ptr<observe::Trace> trace = {};
+    std::shared_ptr<const planner::RulesFile> rules = {};
+  };
+  /// Collective: agrees with the other ranks on policy, sizes and transports.
   static std::shared_ptr<CommunicatorImpl> open(std::unique_ptr<bootstrap::Session> session,
-                                                const Options& options,
-                                                std::shared_ptr<observe::Trace> trace = {});
+                                                const Options& options, Inherited inherited);
   /// What open() has made.
   struct Parts {
     std::unique_ptr<bootstrap::Session> session;

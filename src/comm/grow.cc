@@ -91,14 +91,16 @@ struct Outcome {
 } // namespace
 
 std::shared_ptr<CommunicatorImpl> openGrown(bootstrap::Session& old, const Growth& own,
-                                            const Options& options) {
+                                            const Options& options,
+                                            std::shared_ptr<const planner::RulesFile> rules) {
   const Growth all = agreed(old.allGather(encode(own), options.init_timeout));
   std::shared_ptr<CommunicatorImpl> grown;
   Outcome outcome;
   try {
     const int size = old.size() + all.newcomers;
     grown = CommunicatorImpl::open(
-        bootstrap::Session::grow(*all.id, old.rank(), old.size(), size, options), options);
+        bootstrap::Session::grow(*all.id, old.rank(), old.size(), size, options), options,
+        {.trace = {}, .rules = std::move(rules)});
   } catch (const Error& error) {
     outcome.error = error;
   } catch (const std::exception& error) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bootstrap/session.h"
+#include "planner/rules_file.h"
 #include "rondo/options.h"
 #include "rondo/rendezvous.h"
 
@@ -22,8 +23,10 @@ struct Growth {
   std::optional<UniqueId> id;
 };
 
-/// Collective over the ranks of `old`; implements Communicator::grow().
+/// Collective over the ranks of `old`; implements Communicator::grow(). `rules`: of the old
+/// communicator, or null.
 std::shared_ptr<CommunicatorImpl> openGrown(bootstrap::Session& old, const Growth& own,
-                                            const Options& options);
+                                            const Options& options,
+                                            std::shared_ptr<const planner::RulesFile> rules);
 
 } // namespace rondo::comm

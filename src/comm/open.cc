@@ -145,7 +145,7 @@ Connected connect(bootstrap::Session& session, const Options& options, Reach rea
 
 /// Collective. What the planner knows about the communicator. Equal on all ranks, except `site`:
 /// how this rank reaches the others.
-planner::Policy policyOf(bootstrap::Session& session, const Options& options,
+planner::Policy policyOf(bootstrap::Session& session, const Agreed& agreed,
                          const Connected& connected, const std::vector<Place>& places) {
   // Must be equal on all ranks, so one oversubscribed machine is enough.
   const bool any_oversubscribed =
@@ -154,6 +154,7 @@ planner::Policy policyOf(bootstrap::Session& session, const Options& options,
   const bool devices = connected.devices.own != nullptr; // where ranks do not wait for processors
   const engine::Fabric& fabric = *connected.fabric;
   const Place& own = places[static_cast<std::size_t>(session.rank())];
+  const Options& options = agreed.options;
   planner::Policy policy{.algorithms = options.algorithm,
                          .deterministic = options.deterministic,
                          .oversubscribed = any_oversubscribed && !devices,
@@ -162,7 +163,8 @@ planner::Policy policyOf(bootstrap::Session& session, const Options& options,
                          .layout = layoutOf(places),
                          .multicast = connected.devices.switched(),
                          .site = siteOf(fabric, places, session.rank(), processorsOf(places, own),
-                                        fabric.messageBytes())};
+                                        fabric.messageBytes()),
+                         .rules_file = agreed.rules};
   policy.table = agreeOnTable(session, options, policy);
   return policy;
 }
@@ -185,10 +187,10 @@ std::unique_ptr<engine::Engine> makeEngine(const bootstrap::Session& session,
 }
 
 /// Collective: all phases of opening a communicator.
-CommunicatorImpl::Parts assemble(std::unique_ptr<bootstrap::Session> session,
-                                 const Options& given) {
+CommunicatorImpl::Parts assemble(std::unique_ptr<bootstrap::Session> session, const Options& given,
+                                 const planner::RulesFile* rules) {
   const base::LogRank in_log(session->rank());
-  Agreed agreed = agree(*session, given);
+  Agreed agreed = agree(*session, given, rules);
   bindRank(agreed.options.bind, agreed.unbound, session->rank());
   checkAlgorithms(agreed.options.algorithm);
 
@@ -198,7 +200,7 @@ CommunicatorImpl::Parts assemble(std::unique_ptr<bootstrap::Session> session,
 
   std::vector<Place> places;
   for (const RankInfo& info : infos) places.push_back(info.place);
-  planner::Policy policy = policyOf(*session, agreed.options, connected, places);
+  planner::Policy policy = policyOf(*session, agreed, connected, places);
   const bool crowded = oversubscribed(places, places[static_cast<std::size_t>(session->rank())]);
   auto engine = makeEngine(*session, agreed.options, connected, crowded);
   return {std::move(session), std::move(agreed.options),
@@ -210,12 +212,12 @@ CommunicatorImpl::Parts assemble(std::unique_ptr<bootstrap::Session> session,
 } // namespace
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
-    std::unique_ptr<bootstrap::Session> session, const Options& options,
-    std::shared_ptr<observe::Trace> trace) {
+    std::unique_ptr<bootstrap::Session> session, const Options& options, Inherited inherited) {
   const base::LogRank in_log(session->rank());
   std::shared_ptr<CommunicatorImpl> impl(
-      new CommunicatorImpl(assemble(std::move(session), options)), &CommunicatorImpl::release);
-  impl->listen(std::move(trace));
+      new CommunicatorImpl(assemble(std::move(session), options, inherited.rules.get())),
+      &CommunicatorImpl::release);
+  impl->listen(std::move(inherited.trace));
   return impl;
 }
 

@@ -1,10 +1,11 @@
-// Chooses the algorithm: the user's choice, else the table's, else the rules', else any that can
-// serve the call.
+// Chooses the algorithm: the user's choice, else the rules file's, else the table's, else the
+// rules', else any that can serve the call.
 #include "planner/choose.h"
 
 #include <string_view>
 
 #include "planner/rules.h"
+#include "planner/rules_file.h"
 #include "planner/suitability.h"
 #include "planner/table.h"
 #include "rondo/error.h"
@@ -39,6 +40,35 @@ plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, const Policy& pol
   throw Error(ErrorCode::unsupported, "no algorithm serves " + what(spec));
 }
 
+/// A decision tells the reasons of so many lines that are passed over, and the number of others.
+constexpr int kMostPassedOver = 4;
+
+/// What the first line of the user's rules file says that is for the call and can be followed.
+/// Without such a line, the decision has no algorithm.
+Decision byRulesFile(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
+                     const Suitability& serves) {
+  Decision made;
+  if (!policy.rules_file) return made;
+  int passed_over = 0;
+  for (const RulesFile::Line& line : policy.rules_file->lines()) {
+    if (!line.holds(spec, bytes)) continue;
+    const std::string place = policy.rules_file->place(line);
+    const std::string_view objection = serves.objection(line.choice);
+    if (objection.empty()) {
+      made.choice = line.choice;
+      made.by = Decision::By::rules_file;
+      made.line = place;
+      break;
+    }
+    if (++passed_over <= kMostPassedOver)
+      made.passed_over += (passed_over == 1 ? "" : "; ") + place + ": " + line.choice.text() + " " +
+                          std::string(objection);
+  }
+  if (passed_over > kMostPassedOver)
+    made.passed_over += "; and " + std::to_string(passed_over - kMostPassedOver) + " more lines";
+  return made;
+}
+
 } // namespace
 
 Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
@@ -54,11 +84,13 @@ Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& polic
     throw Error(ErrorCode::unsupported,
                 "the algorithms in RONDO_ALGO (Options::algorithm) cannot serve " + what(spec) +
                     ": " + refused);
-  if (policy.table && bytes != kUneven)
-    if (const plan::Choice* choice = policy.table->find(spec.collective, bytes);
-        choice && serves(*choice))
-      return {*choice, Decision::By::model};
-  return {byRule(spec, bytes, policy, serves), Decision::By::rules};
+  Decision made = byRulesFile(spec, bytes, policy, serves);
+  if (made.choice.algorithm) return made;
+  const plan::Choice* const predicted =
+      policy.table && bytes != kUneven ? policy.table->find(spec.collective, bytes) : nullptr;
+  made.by = predicted && serves(*predicted) ? Decision::By::model : Decision::By::rules;
+  made.choice = made.by == Decision::By::model ? *predicted : byRule(spec, bytes, policy, serves);
+  return made;
 }
 
 plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy,

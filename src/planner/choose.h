@@ -12,6 +12,7 @@
 
 namespace rondo::planner {
 
+class RulesFile;
 class Table;
 
 /// The settings that all ranks agreed on when the communicator was made.
@@ -26,6 +27,8 @@ struct Policy {
   /// it can be used.
   bool multicast = false;
   Site site = {};
+  /// The user's rules (Options::rules); null: there are none.
+  std::shared_ptr<const RulesFile> rules_file = nullptr;
   /// Decisions by predicted times; null: the rules decide.
   std::shared_ptr<const Table> table = nullptr;
 };
@@ -43,10 +46,14 @@ plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& pol
                     plan::PlanCache& plans);
 /// The same, with who decided.
 struct Decision {
-  enum class By : std::uint8_t { user, measurement, model, rules };
+  enum class By : std::uint8_t { user, rules_file, measurement, model, rules };
 
   plan::Choice choice;
   By by = By::rules;
+  std::string line = {}; ///< "FILE:LINE" of the rules file, if it decided
+  /// Earlier lines of the rules file that are for the call, but whose algorithm cannot serve it:
+  /// "FILE:LINE: bruck does not support it; ...".
+  std::string passed_over = {};
 };
 Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
                   plan::PlanCache& plans);

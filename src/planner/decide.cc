@@ -89,6 +89,7 @@ Table decide(int ranks, const Policy& policy, const model::Profile& profile) {
   const SiteNetwork site(policy.site, profile);
   Policy rules = policy;
   rules.table = nullptr;
+  rules.rules_file = nullptr;
   rules.algorithms.clear();
   for (const Collective collective : kDecided) {
     const plan::Spec spec{.collective = collective, .ranks = ranks, .layout = policy.layout};

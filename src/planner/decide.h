@@ -25,9 +25,10 @@ inline constexpr double kTie = 0.05;
 std::vector<plan::Choice> candidates(const plan::Spec& spec);
 
 /// The decisions for ranks like these: the fastest candidate, or the rules' choice in a tie. Empty
-/// for devices, one rank, or more ranks than kMostDecidedRanks. Depends only on the arguments. In
-/// deterministic mode only candidates that reduce in rank order count. Throws
-/// Error(invalid_argument) if the profile lacks a kind of link that the ranks use.
+/// for devices, one rank, or more ranks than kMostDecidedRanks. Depends only on the arguments, and
+/// not on what the user asks for in the policy. In deterministic mode only candidates that reduce
+/// in rank order count. Throws Error(invalid_argument) if the profile lacks a kind of link that the
+/// ranks use.
 Table decide(int ranks, const Policy& policy, const model::Profile& profile);
 
 } // namespace rondo::planner

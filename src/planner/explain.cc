@@ -70,13 +70,12 @@ std::string networkText(const model::Network& network, const plan::Layout& layou
 
 Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Decision& decided,
                     const model::Network& network) {
-  const auto& [choice, by] = decided;
-  Explanation made = unexplained(choice, by, "");
+  Explanation made = unexplained(decided, "");
   made.network = networkText(network, spec.layout);
   std::vector<plan::Choice> choices = candidates(spec);
   if (std::none_of(choices.begin(), choices.end(),
                    [&](const plan::Choice& one) { return one.text() == made.algorithm; }))
-    choices.push_back(choice);
+    choices.push_back(decided.choice);
   std::string left_out;
   for (const plan::Choice& one : choices) {
     try {
@@ -91,26 +90,33 @@ Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const D
   }
   std::stable_sort(made.candidates.begin(), made.candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
-  made.why = whyItWins(made) + left_out;
+  made.why = whyItWins(made) + left_out + made.why;
   return made;
 }
 
-Explanation unexplained(const plan::Choice& choice, Decision::By by, const std::string& why) {
-  return {.algorithm = choice.text(),
-          .decided_by = std::string(name(by)),
+Explanation unexplained(const Decision& decided, const std::string& why) {
+  const std::string passed_over =
+      decided.passed_over.empty() ? "" : " Passed over: " + decided.passed_over + ".";
+  return {.algorithm = decided.choice.text(),
+          .decided_by = decidedBy(decided),
           .candidates = {},
-          .why = why,
+          .why = why + passed_over,
           .network = {}};
 }
 
 std::string_view name(Decision::By by) {
   switch (by) {
     case Decision::By::user: return "RONDO_ALGO";
+    case Decision::By::rules_file: return "rules file";
     case Decision::By::measurement: return "measurement";
     case Decision::By::model: return "model";
     case Decision::By::rules: break;
   }
   return "rules";
+}
+
+std::string decidedBy(const Decision& decided) {
+  return std::string(name(decided.by)) + (decided.line.empty() ? "" : " ") + decided.line;
 }
 
 } // namespace rondo::planner

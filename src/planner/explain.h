@@ -14,9 +14,11 @@ Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const D
                     const model::Network& network);
 
 /// Why no time is predicted: there is no model of devices, and none of blocks of different sizes.
-Explanation unexplained(const plan::Choice& choice, Decision::By by, const std::string& why);
+Explanation unexplained(const Decision& decided, const std::string& why);
 
-/// "RONDO_ALGO", "measurement", "model", "rules".
+/// "RONDO_ALGO", "rules file", "measurement", "model", "rules".
 std::string_view name(Decision::By by);
+/// Who decided, with the place in a rules file: "rules", "rules file tuned.csv:3".
+std::string decidedBy(const Decision& decided);
 
 } // namespace rondo::planner

@@ -41,7 +41,7 @@ TEST_CASE("a turn that waits in vain fails the communicator on all ranks") {
   bootstrap::LocalGroup group(2);
   const auto open = [&](int rank) {
     return std::shared_ptr<CommunicatorImpl>(
-        CommunicatorImpl::open(group.open(rank, options), options));
+        CommunicatorImpl::open(group.open(rank, options), options, {}));
   };
   auto opens = std::async(std::launch::async, open, 1);
   const auto own = open(0), other = opens.get();

@@ -16,6 +16,7 @@
 #include "model/profile_file.h"
 #include "net/connection.h"
 #include "net/handshake.h"
+#include "planner/rules_file.h"
 #include "rondo/detail/hash.h"
 #include "rondo/error.h"
 #include "rondo/options.h"
@@ -317,6 +318,20 @@ bool profile(Input input) {
 
 std::vector<Bytes> profileSeeds() { return {bytesOf(model::profileText(model::Profile{}))}; }
 
+bool rules(Input input) {
+  return takes(ErrorCode::data, [&] {
+    const auto file = planner::RulesFile::parse(textOf(input), "fuzz");
+    for (const auto& line : file.lines())
+      require(line.choice.algorithm && line.bytes.from <= line.bytes.to);
+  });
+}
+
+std::vector<Bytes> rulesSeeds() {
+  return {bytesOf("collective,min_bytes,max_bytes,ranks,nodes,algorithm\n"
+                  "allreduce,,64K,2-8,1,\"hierarchical(linear,ring)\" # near\n*,1M,*,9-,,ring/2"),
+          bytesOf("\xEF\xBB\xBF# two\r\nalgorithm,collective\r\ntree,bcast\r\n")};
+}
+
 // The environment ---------------------------------------------------------------------------------
 
 /// The first byte chooses the variable.
@@ -353,6 +368,7 @@ std::span<const Target> targets() {
       {"cifar", cifar, [] { return dataSeeds(cifarFiles()); }},
       {"topology", topology, topologySeeds},
       {"profile", profile, profileSeeds},
+      {"rules", rules, rulesSeeds},
       {"options", options, optionSeeds},
   };
   return all;

@@ -102,8 +102,8 @@ TEST_CASE("a table decides where the user does not") {
   plan::PlanCache plans(0);
   using By = planner::Decision::By;
   const auto decided = [&](const plan::Spec& what, std::size_t bytes) {
-    const auto [choice, by] = planner::decision(what, bytes, policy, plans);
-    return choice.text() + " by " + std::string(planner::name(by));
+    const planner::Decision made = planner::decision(what, bytes, policy, plans);
+    return made.choice.text() + " by " + std::string(planner::name(made.by));
   };
   CHECK(decided(spec, 100) == "tree by model");
   CHECK(decided(spec, 101) == "ring by model");

@@ -87,6 +87,10 @@ struct CollectiveTraits {
   /// Whether a buffer has one block for each rank. Such a collective has a v-form, with blocks of
   /// different sizes.
   constexpr bool perRank() const { return input.perRank() || output.perRank(); }
+  /// Number of blocks that the size of a call counts. nccl-tests counts in the same way.
+  constexpr std::size_t blocksOfSize(int ranks) const {
+    return perRank() ? static_cast<std::size_t>(ranks) : 1;
+  }
 };
 
 inline constexpr auto kCollectiveTraits = [] {
