@@ -41,6 +41,11 @@ namespace rondo::transport {
 /// Where takingLinesPays(), the consumer also writes to each line of a body that it has read. It
 /// does not for large bodies, which mostly leave the caches before their slot is used again.
 ///
+/// A producer may publish a message early: before its body, which it then copies to the slot in
+/// pieces. So a consumer that only copies the body copies at the same time. For such bodies, the
+/// slots in use have the size of the share, as for smaller ones, and the consumer writes to the
+/// lines of each piece that it has copied (where takingLinesPays()).
+///
 /// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
 /// the body into the slot. If the consumer's process does not map a body, both ends may copy parts
@@ -124,6 +129,26 @@ class SlotRing {
       place(line, header.bytes);
     }
     endLine(line);
+  }
+  /// Publishes a message of more than kInlineBytes before its body. Call only after writable() has
+  /// returned true. Returns the place for the body. The producer then writes all of it, in order,
+  /// and waits for nothing meanwhile. After each piece it calls wrote().
+  std::byte* publishEarly(const MessageHeader& header) {
+    if (!chosen_) choose(header.bytes, reuse_bytes_);
+    std::byte* const body = bodyAt(chosen_at_, header.bytes);
+    Line& line = beginLine(header);
+    early_line_ = write_line_;
+    line.state().store(kEarly, std::memory_order_relaxed);
+    place(line, header.bytes);
+    endLine(line);
+    return body;
+  }
+  /// After publishEarly(): the first `written` bytes of the body of `bytes` are in the slot.
+  void wrote(std::size_t written, std::size_t bytes) {
+    const std::uint32_t state =
+        written < bytes ? kEarly + kOneGrain * static_cast<std::uint32_t>(written / kSlotGrain)
+                        : kInSlot;
+    lineOf(early_line_).state().store(state, std::memory_order_release);
   }
   /// Publishes a message of more than kInlineBytes whose body stays at `loan` and must not change
   /// until returned() is true. Returns the message's number.
@@ -215,6 +240,29 @@ class SlotRing {
     return line.state().load(std::memory_order_acquire) == kInSlot ? bodyAt(line.place(), bytes)
                                                                    : nullptr;
   }
+  /// Whether the producer is writing the body of the next message, which has more than
+  /// kInlineBytes; or copyWritten() has begun to copy it. Until the producer has written all,
+  /// readBody() returns null. A consumer may call copyWritten() instead.
+  bool early() {
+    return copied_ > 0 ||
+           (lineOf(read_line_).state().load(std::memory_order_acquire) & kKind) == kEarly;
+  }
+  /// While early(): copies to `to` what the producer has written of the body since the last call.
+  /// Returns whether that was the rest of the body. After it has copied a piece, the body may only
+  /// be read by this function, because it has written to the lines.
+  bool copyWritten(std::byte* to, std::size_t bytes) {
+    Line& line = lineOf(read_line_);
+    const std::uint32_t state = line.state().load(std::memory_order_acquire);
+    const std::size_t written =
+        state == kInSlot ? bytes : std::min<std::size_t>(state / kOneGrain * kSlotGrain, bytes);
+    if (written > copied_) {
+      std::byte* const body = bodyAt(line.place(), bytes);
+      std::memcpy(to + copied_, body + copied_, written - copied_);
+      if (takes_lines_) writeLines(body + copied_, written - copied_);
+      copied_ = written;
+    }
+    return copied_ == bytes;
+  }
   /// After readBody() returned null: the loan of a body that is not mapped here; null if the
   /// message was withdrawn or refused.
   const Loan* unmapped() {
@@ -287,8 +335,9 @@ class SlotRing {
   bool awaitsBody() {
     if (halfOf(read_line_, read_).header.bytes <= kInlineBytes) return false;
     const std::uint32_t state = lineOf(read_line_).state().load(std::memory_order_acquire);
-    return state == kRefused || ((state & kKind) == kShared &&
-                                 field(state, kOneFinished) != field(state, kOneOfProducer));
+    return state == kRefused || (state & kKind) == kEarly ||
+           ((state & kKind) == kShared &&
+            field(state, kOneFinished) != field(state, kOneOfProducer));
   }
   /// The consumer could not copy a part that it took.
   void failPart() { lineOf(read_line_).state().fetch_or(kPartFailed, std::memory_order_relaxed); }
@@ -303,8 +352,11 @@ class SlotRing {
   void release() {
     const std::size_t bytes = halfOf(read_line_, read_).header.bytes;
     const bool whole = bytes > kSmallBytes;
-    if (bytes > kInlineBytes && bytes < kLargeBodyBytes && takes_lines_)
-      takeLines(lineOf(read_line_), bytes);
+    if (bytes > kInlineBytes) {
+      if (bytes < kLargeBodyBytes && takes_lines_ && copied_ == 0)
+        takeLines(lineOf(read_line_), bytes);
+      copied_ = 0;
+    }
     if (read_ % 2 == 1 || whole) {
       read_ = (read_ | 1) + 1;
       read_line_ = after(read_line_);
@@ -317,7 +369,9 @@ class SlotRing {
  private:
   // The states of a large message: where its body is.
   static constexpr std::uint32_t kInSlot = 0, kLent = 1, kTaken = 2, kWithdrawn = 3, kShared = 4,
-                                 kRefused = 5, kKind = 7;
+                                 kRefused = 5, kEarly = 6, kKind = 7;
+  // The state of an early message also has the size of what is in the slot, in units of kSlotGrain.
+  static constexpr std::uint32_t kOneGrain = kKind + 1;
   // The state of a shared message also has counters: parts that the consumer has taken (8 bits),
   // parts that the producer has taken (8 bits), parts that the producer has finished (7 bits).
   static constexpr std::uint32_t kOneOfConsumer = 1u << 8, kOneOfProducer = 1u << 16,
@@ -388,9 +442,10 @@ class SlotRing {
   /// Whether the slot chosen last has room for one more body after those it has.
   bool fitsLast(std::size_t bytes) const { return last_ && used_ + bytes <= partOfSlot(bytes); }
   /// Chooses the place of the next message's body.
-  void choose(std::size_t bytes) {
+  void choose(std::size_t bytes) { choose(bytes, inTurn(bytes)); }
+  void choose(std::size_t bytes, std::size_t in_turn) {
     if (!fitsLast(bytes)) {
-      last_ = nextSlot(bytes);
+      last_ = nextSlot(bytes, in_turn);
       used_ = 0;
     }
     if (!holds(last_, used_ + bytes)) [[unlikely]]
@@ -400,11 +455,11 @@ class SlotRing {
     used_ += padded(bytes);
   }
   /// A slot without bodies.
-  std::uint64_t nextSlot(std::size_t bytes) {
-    const std::uint64_t slots = inTurn(bytes) / std::max(bytes, partOfSlot(bytes)),
-                        in_turn = std::min(std::max<std::uint64_t>(slots, 2), depth_);
+  std::uint64_t nextSlot(std::size_t bytes, std::size_t in_turn) {
+    const std::uint64_t share = in_turn / std::max(bytes, partOfSlot(bytes)),
+                        slots = std::min(std::max<std::uint64_t>(share, 2), depth_);
     std::uint64_t next = last_ << 1;
-    if (next == 0 || (in_turn < 64 && next >> in_turn != 0) ||
+    if (next == 0 || (slots < 64 && next >> slots != 0) ||
         (next >> kSlotsAtFirst != 0 && bytes < kLargeBodyBytes && !holds(next, bytes)))
       next = 1;
     if (busy_ & next) reclaim();
@@ -486,9 +541,11 @@ class SlotRing {
   void takeLines(Line& line, std::size_t bytes) {
     if (line.state().load(std::memory_order_acquire) != kInSlot) return;
     bytes = std::min(bytes, slot_bytes_); // the peer may have written any number
-    std::byte* const body = bodyAt(line.place(), bytes);
-    for (std::size_t at = 0; at < bytes; at += 64) body[at] = std::byte{0};
+    writeLines(bodyAt(line.place(), bytes), bytes);
     line.place() = 0;
+  }
+  static void writeLines(std::byte* body, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += 64) body[at] = std::byte{0};
   }
   static bool change(Line& line, std::uint32_t from, std::uint32_t to) {
     return line.state().compare_exchange_strong(from, to, std::memory_order_acq_rel);
@@ -529,12 +586,14 @@ class SlotRing {
   std::uint64_t chosen_at_ = 0; ///< the place of the next message, see bodyAt()
   std::size_t used_ = 0;        ///< where the next body in the slot chosen last begins
   std::size_t reuse_bytes_ = kReuseBytes;
+  std::uint64_t early_line_ = 0; ///< of the last message that was published early
   std::array<std::size_t, kMaxDepth> allocated_{};   ///< memory of each slot, in bytes
   std::array<std::uint16_t, kMaxDepth> bodies_in_{}; ///< number of bodies in each slot
   /// for each line: its slot + 1, or 0
   std::array<std::uint8_t, kLinesPerSlot * kMaxDepth> taken_{};
   alignas(64) std::uint64_t read_ = 0, read_line_ = 0;
   bool takes_lines_ = takingLinesPays();
+  std::size_t copied_ = 0; ///< by copyWritten(), of the next message's body
 };
 
 } // namespace rondo::transport

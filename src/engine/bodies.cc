@@ -45,6 +45,11 @@ void shareLater(const Run& run, const BoundStep& step, const End& end, std::size
 
 /// Sets end.body for the step's message of this channel. Returns and throws as takeBodies().
 bool takeBody(const Run& run, const BoundStep& step, End& end, std::size_t tile) {
+  if (onlyStores(step) && end.ring->early()) {
+    std::byte* const to = addressOf(run, step.output, 0, tile);
+    end.body = to;
+    return end.ring->copyWritten(to, step.bytes);
+  }
   std::byte* shared = end.ring->sharedTo();
   if (!shared) {
     end.body = end.ring->readBody(step.bytes, end.loans);

@@ -32,9 +32,12 @@ struct BoundStep {
   int raw_input = -1;      ///< index of the operand that reads the call's input buffer, or -1
   bool carries = false;    ///< at least one of its channels is a carrier; set when connected
   bool small_copy = false; ///< copies a few bytes from one place to others; set when connected
-  /// Only copies, to peers and to the output: to the peers first, so that they need not wait for
-  /// the copy to the output; set when connected.
+  /// Only copies, to peers and maybe to the output: to the peers first, so that they need not wait
+  /// for the copy to the output; set when connected.
   bool sends_first = false;
+  /// Also publishes a message that is not lent before its body, so that the receiver copies at the
+  /// same time (SlotRing::publishEarly()); set when connected.
+  bool sends_early = false;
   /// The sender may copy messages of later tiles to the output before this rank gets to them; set
   /// when connected.
   bool lands_early = false;

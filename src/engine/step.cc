@@ -97,8 +97,10 @@ void StepRunner::classify(BoundPlan& plan) const {
         step.small_copy = !checksum_ && !step.carries &&
                           step.bytes <= transport::SlotRing::kInlineBytes && step.bytes > 0 &&
                           step.segments.size() == 1 && step.inputs.size() == 1;
-        step.sends_first = !checksum_ && !combiner_ && !step.carries && step.has_output &&
-                           step.inputs.size() == 1 && !step.sends.empty();
+        step.sends_first = !checksum_ && !combiner_ && !step.carries && step.inputs.size() == 1 &&
+                           !step.sends.empty();
+        step.sends_early = step.sends_first && plan.use == transport::Use::one_way &&
+                           step.segments.size() == 1 && step.bytes >= transport::kEarlyBytes;
       }
 }
 
@@ -267,13 +269,30 @@ void StepRunner::compute(const Run& run, const BoundStep& step, std::size_t tile
       combineAll(run, step, operandsOf(run, step, tile, s), count);
 }
 
+/// Sends the message of a BoundStep::sends_early to the peers for which offerOf() has returned no
+/// loan.
+void StepRunner::sendEarly(const Run& run, const BoundStep& step, const std::byte* from) {
+  for (End* end : step.sends)
+    end->early = end->offer ? nullptr : end->ring->publishEarly({run.signature, step.bytes});
+  for (std::size_t done = 0; done < step.bytes;) {
+    const std::size_t piece = std::min(transport::kEarlyPiece, step.bytes - done);
+    for (const End* end : step.sends)
+      if (end->early) {
+        std::memcpy(end->early + done, from + done, piece);
+        end->ring->wrote(done + piece, step.bytes);
+      }
+    done += piece;
+  }
+}
+
 /// compute() for a BoundStep::sends_first without scaling. Publishes the messages that are not
 /// lent.
 void StepRunner::sendAndStore(const Run& run, const BoundStep& step, std::size_t tile) {
   const std::size_t element = sizeOf(run.plan->shape.type);
   const BoundOperand& input = step.inputs[0];
+  if (step.sends_early) sendEarly(run, step, inputAt(run, step, input, tile, 0));
   for (const End* end : step.sends) {
-    if (end->offer) continue;
+    if (end->offer || step.sends_early) continue;
     std::byte* const body = end->ring->writeBody(step.bytes);
     for (std::size_t s = 0; s < step.segments.size(); ++s)
       if (const std::size_t count = step.segments[s].count; count > 0)
@@ -281,6 +300,7 @@ void StepRunner::sendAndStore(const Run& run, const BoundStep& step, std::size_t
                     count * element);
     end->ring->publish({run.signature, step.bytes});
   }
+  if (!step.has_output) return;
   for (std::size_t s = 0; s < step.segments.size(); ++s) {
     const std::size_t bytes = step.segments[s].count * element;
     if (bytes == 0) continue; // the buffers may be null

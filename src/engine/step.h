@@ -55,6 +55,7 @@ class StepRunner {
   void combineAll(const Run& run, const BoundStep& step, const Operands& operands,
                   std::size_t count);
   void compute(const Run& run, const BoundStep& step, std::size_t tile);
+  static void sendEarly(const Run& run, const BoundStep& step, const std::byte* from);
   static void sendAndStore(const Run& run, const BoundStep& step, std::size_t tile);
   std::uint32_t moveWithChecksum(const Run& run, const BoundStep& step, std::size_t tile);
   std::uint32_t combineWithChecksum(const Run& run, const BoundStep& step, std::size_t tile);

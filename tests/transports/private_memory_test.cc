@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "comm/region.h"
 #include "rondo/error.h"
 #include "support/test.h"
 #include "transports/shm/loans.h"
@@ -78,9 +79,9 @@ struct Channel {
     std::memset(memory.data(), 0, memory.size());
     introduce(memory.data());
   }
-  std::shared_ptr<Loans> end(Side side) {
+  std::shared_ptr<Loans> end(Side side, bool slots_faster = false) {
     return loansOn({std::shared_ptr<void>(), memory.data()}, side, 3,
-                   std::make_shared<PeerRegions>());
+                   std::make_shared<PeerRegions>(), slots_faster);
   }
   base::AlignedBuffer memory{SlotRing::bytesNeeded(1, 64)};
 };
@@ -166,6 +167,21 @@ TEST_CASE("private memory is lent if it is large and the receiver only stores it
   // If the receiver could not read, the sender lends no more private memory.
   sender->refused();
   CHECK_FALSE(sender->offer(data.data(), data.size(), Use::one_way));
+}
+
+// Proves: where slots are faster than the kernel's copies, a one-way call lends no private memory.
+// Mapped memory is lent as everywhere, and the only receiver that may copy still reads by itself.
+TEST_CASE("one-way calls lend only mapped memory where slots are faster", "[private]") {
+  Channel channel;
+  const auto sender = channel.end(Side::sender, true);
+  answer(channel.memory.data(), 3);
+  const auto mapped = comm::Region::allocate(2 * kReadBytes);
+  const std::vector<std::byte> data(2 * kReadBytes);
+  CHECK_FALSE(sender->offer(data.data(), data.size(), Use::one_way));
+  CHECK(sender->offer(data.data(), data.size(), Use::keep));
+  CHECK(sender->offer(mapped->data(), mapped->size(), Use::one_way));
+  CHECK(sender->worthFrom(Use::one_way) == kLendBytes);
+  CHECK(channel.end(Side::sender, false)->offer(data.data(), data.size(), Use::one_way));
 }
 
 // Proves: if the sender's process has ended, read() throws an error with its rank. If only the

@@ -425,7 +425,7 @@ TEST_CASE("bodies use their share of the caches in turn", "[ring]") {
   constexpr std::size_t kLarge = std::size_t{128} << 10;
   constexpr int kDepth = 8;
   base::AlignedBuffer memory(SlotRing::bytesNeeded(kDepth, kLarge));
-  const auto places = [&](std::size_t bytes, std::size_t share) {
+  const auto places = [&](std::size_t bytes, std::size_t share, bool early = false) {
     std::memset(memory.data(), 0, memory.size());
     SlotRing producer(memory.data(), kDepth, kLarge, {}),
         consumer(memory.data(), kDepth, kLarge, {});
@@ -433,10 +433,14 @@ TEST_CASE("bodies use their share of the caches in turn", "[ring]") {
     std::set<const std::byte*> all;
     for (std::size_t i = 0; i < 3 * kLargeReuseTimes * share / bytes; ++i) {
       REQUIRE(producer.writable(bytes));
-      std::byte* const body = producer.writeBody(bytes);
+      std::byte* const body = early ? producer.publishEarly({1, bytes}) : producer.writeBody(bytes);
       all.insert(body);
       std::memset(body, static_cast<int>(i), bytes);
-      producer.publish({1, bytes});
+      if (early) {
+        producer.wrote(bytes, bytes);
+      } else {
+        producer.publish({1, bytes});
+      }
       REQUIRE(consumer.readable());
       CHECK(consumer.readBody(bytes) == body);
       consumer.release();
@@ -454,6 +458,7 @@ TEST_CASE("bodies use their share of the caches in turn", "[ring]") {
   CHECK(places(kLarge, kReuseBytes / 2) == 4);
   CHECK(places(kLarge, kReuseBytes / 8) == 2); // at least two slots
   CHECK(places(kLargeBodyBytes, kReuseBytes / 2) == 8);
+  CHECK(places(kLarge, kReuseBytes, true) == 2); // published early
   CHECK(places(kLargeBodyBytes - 64, kReuseBytes / 2) == 2);
   CHECK(places(1 << 10, kReuseBytes) == 192);
 }
@@ -510,6 +515,53 @@ TEST_CASE("every body arrives whole while the consumer takes lines", "[ring]") {
     ends.producer.publish({5, bytesOf(i)});
   }
   consumer.join();
+}
+
+// Proves: the consumer gets exactly the bytes that the producer has reported, also if it looks
+// late; readBody() returns the body only when it is complete; the next message is not affected.
+TEST_CASE("a consumer copies a body while the producer writes it", "[ring]") {
+  constexpr std::size_t kPiece = 256;
+  const auto data = filled(7);
+  for (const bool takes : {false, true}) {
+    Ends ends(2);
+    ends.consumer.takeLines(takes);
+    for (int turn = 0; turn < 5; ++turn) {
+      REQUIRE(ends.producer.writable(kSlot));
+      std::byte* const body = ends.producer.publishEarly({5, kSlot});
+      REQUIRE(ends.consumer.readable()->bytes == kSlot);
+      auto to = filled(1);
+      CHECK(ends.consumer.awaitsBody());
+      CHECK(ends.consumer.readBody(kSlot, &ends.loans) == nullptr);
+      CHECK(ends.consumer.unmapped() == nullptr);
+      CHECK(ends.consumer.early());
+      CHECK_FALSE(ends.consumer.copyWritten(to.data(), kSlot));
+      CHECK(to == filled(1));
+      for (std::size_t done = 0; done < kSlot; done += kPiece) {
+        std::memcpy(body + done, data.data() + done, kPiece);
+        ends.producer.wrote(done + kPiece, kSlot);
+        if (done == kPiece) continue; // the consumer is late
+        CHECK(ends.consumer.early());
+        CHECK(ends.consumer.copyWritten(to.data(), kSlot) == (done + kPiece == kSlot));
+        CHECK(std::memcmp(to.data(), data.data(), done + kPiece) == 0);
+        CHECK(std::all_of(to.begin() + static_cast<std::ptrdiff_t>(done + kPiece), to.end(),
+                          [](std::byte one) { return one == std::byte{1}; }));
+      }
+      CHECK_FALSE(ends.consumer.awaitsBody());
+      // It has written to one byte of each line.
+      CHECK(std::count(body, body + kSlot, std::byte{0}) == (takes ? 16 : 0));
+      ends.consumer.release();
+
+      // A consumer that does not copy gets the whole body as any other.
+      REQUIRE(ends.producer.writable(kSlot));
+      std::memcpy(ends.producer.publishEarly({5, kSlot}), data.data(), kSlot);
+      ends.producer.wrote(kSlot, kSlot);
+      REQUIRE(ends.consumer.readable());
+      CHECK_FALSE(ends.consumer.early());
+      REQUIRE(ends.consumer.readBody(kSlot));
+      CHECK(std::memcmp(ends.consumer.readBody(kSlot), data.data(), kSlot) == 0);
+      ends.consumer.release();
+    }
+  }
 }
 
 TEST_CASE("bytes of an earlier message are never taken for a message", "[ring]") {

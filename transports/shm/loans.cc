@@ -77,8 +77,12 @@ bool inRegion(const Loan& loan) { return static_cast<std::uint32_t>(loan.words[0
 class ProcessLoans final : public Loans {
  public:
   ProcessLoans(std::shared_ptr<void> memory, Side side, int peer,
-               std::shared_ptr<PeerRegions> regions)
-      : memory_(std::move(memory)), side_(side), peer_(peer), regions_(std::move(regions)) {}
+               std::shared_ptr<PeerRegions> regions, bool slots_faster)
+      : memory_(std::move(memory)),
+        side_(side),
+        peer_(peer),
+        slots_faster_(slots_faster),
+        regions_(std::move(regions)) {}
 
   std::optional<Loan> offer(const void* data, std::size_t size, Use use) override {
     const auto place = base::SharedRegions::ofProcess().find(data, size);
@@ -127,10 +131,9 @@ class ProcessLoans final : public Loans {
 
  private:
   /// Size from which private memory should be lent.
-  static std::size_t copiedFrom(Use use) {
-    return use == Use::one_way ? kShareBytes
-           : use == Use::keep  ? kReadBytes
-                               : std::numeric_limits<std::size_t>::max();
+  std::size_t copiedFrom(Use use) const {
+    if (use == Use::one_way && !slots_faster_) return kShareBytes;
+    return use == Use::keep ? kReadBytes : std::numeric_limits<std::size_t>::max();
   }
   Notes& notes() const { return notesOf(memory_.get()); }
   /// Whether this process may write the receiver's memory. The kernel asks for the same permission
@@ -145,6 +148,7 @@ class ProcessLoans final : public Loans {
   const std::shared_ptr<void> memory_; ///< of the channel; contains the notes
   const Side side_;
   const int peer_;
+  const bool slots_faster_;
   std::optional<bool> writes_;
   bool refused_ = false;
   const std::shared_ptr<PeerRegions> regions_;
@@ -234,8 +238,9 @@ void answer(void* channel_memory, int peer) {
 }
 
 std::shared_ptr<Loans> loansOn(std::shared_ptr<void> channel_memory, Side side, int peer,
-                               std::shared_ptr<PeerRegions> regions) {
-  return std::make_shared<ProcessLoans>(std::move(channel_memory), side, peer, std::move(regions));
+                               std::shared_ptr<PeerRegions> regions, bool slots_faster) {
+  return std::make_shared<ProcessLoans>(std::move(channel_memory), side, peer, std::move(regions),
+                                        slots_faster);
 }
 
 } // namespace rondo::transport::shm

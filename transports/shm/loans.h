@@ -47,7 +47,8 @@ void introduce(void* channel_memory);
 void answer(void* channel_memory, int peer);
 
 enum class Side { sender, receiver };
+/// `slots_faster`: one-way calls do not lend private memory.
 std::shared_ptr<Loans> loansOn(std::shared_ptr<void> channel_memory, Side side, int peer,
-                               std::shared_ptr<PeerRegions> regions);
+                               std::shared_ptr<PeerRegions> regions, bool slots_faster);
 
 } // namespace rondo::transport::shm

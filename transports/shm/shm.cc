@@ -9,6 +9,7 @@
 #include "transports/location.h"
 #include "transports/mailbox.h"
 #include "transports/shm/loans.h"
+#include "transports/shm/process_memory.h"
 #include "transports/slot_ring.h"
 #include "transports/support.h"
 
@@ -30,7 +31,8 @@ std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size, Sid
   port->slot_bytes = size.slot_bytes;
   port->depth = size.depth;
   void* const at = memory.get();
-  auto loans = loansOn(memory, side, peer, std::move(regions));
+  auto loans =
+      loansOn(memory, side, peer, std::move(regions), side == Side::sender && slotsAreFaster());
   const auto slots = headOf(size) < bytesOf(size) ? SlotRing::Slots::grow : SlotRing::Slots::whole;
   port->path = MappedSlots{
       std::make_shared<SlotRing>(at, size.depth, size.slot_bytes, std::move(memory), slots),
