@@ -586,8 +586,8 @@ class SlotRing {
   std::uint64_t chosen_at_ = 0; ///< the place of the next message, see bodyAt()
   std::size_t used_ = 0;        ///< where the next body in the slot chosen last begins
   std::size_t reuse_bytes_ = kReuseBytes;
-  std::uint64_t early_line_ = 0; ///< of the last message that was published early
-  std::array<std::size_t, kMaxDepth> allocated_{};   ///< memory of each slot, in bytes
+  std::uint64_t early_line_ = 0;                   ///< of the last message that was published early
+  std::array<std::size_t, kMaxDepth> allocated_{}; ///< memory of each slot, in bytes
   std::array<std::uint16_t, kMaxDepth> bodies_in_{}; ///< number of bodies in each slot
   /// for each line: its slot + 1, or 0
   std::array<std::uint8_t, kLinesPerSlot * kMaxDepth> taken_{};

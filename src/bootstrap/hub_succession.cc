@@ -168,8 +168,7 @@ void Hub::Impl::offer(int after) {
 
 void Hub::Impl::succeeded(World& world, Member& member, const frames::Succeeded& answer) {
   const auto offered = offered_.find(member.rank);
-  if (offered == offered_.end())
-    violation("it hosts a control plane that was not offered to it");
+  if (offered == offered_.end()) violation("it hosts a control plane that was not offered to it");
   // Its hub would wait for ranks that have ended since the offer.
   if (answer.address && offered->second != reachableRanks(world)) return sendOffer(world, member);
   offered_.erase(offered);

@@ -1,5 +1,5 @@
-// Simulated training steps, compared with closed forms and with the trainer's own predictions. Longer
-// than 500 lines, because it is one list of independent cases.
+// Simulated training steps, compared with closed forms and with the trainer's own predictions.
+// Longer than 500 lines, because it is one list of independent cases.
 #include <cmath>
 #include <fstream>
 #include <map>

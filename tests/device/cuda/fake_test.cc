@@ -33,8 +33,7 @@ TEST_CASE("fake CUDA: a captured stream tells only that it is captured") {
     unsigned is = 0;
     CUgreenCtx green = nullptr;
     if (flags) CHECK(cudaStreamGetFlags(stream.get(), &is) == cudaErrorStreamCaptureUnsupported);
-    else
-      CHECK(cuStreamGetGreenCtx(stream.get(), &green) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    else CHECK(cuStreamGetGreenCtx(stream.get(), &green) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     cudaGraph_t graph = nullptr;
     CHECK(cudaStreamEndCapture(stream.get(), &graph) == cudaErrorStreamCaptureInvalidated);
   }
