@@ -10,7 +10,9 @@
 #include "plan/msccl.h"
 #include "plan/print.h"
 #include "plan/registry.h"
+#include "planner/rules_file.h"
 #include "rondo/error.h"
+#include "rondo/options.h"
 #include "tools/bench/json.h"
 #include "tools/bench/shape.h"
 #include "tools/cli_values.h"
@@ -170,6 +172,8 @@ int compareAll(const PlanConfig& config) {
           .algorithms = {}, .oversubscribed = config.oversubscribed, .carriers = config.carriers}};
   what.policy.layout = plan::parseLayout(config.layout, what.ranks);
   what.policy.carriers = config.carriers || what.policy.layout.nodes().size() > 1;
+  if (const std::string file = Options::fromEnvironment().rules; !file.empty())
+    what.policy.rules_file = std::make_shared<planner::RulesFile>(planner::RulesFile::read(file));
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
   // One description of the machine serves the rules and the prediction.

@@ -18,6 +18,8 @@ namespace rondo::tools {
 
 namespace {
 
+using By = planner::Decision::By;
+
 class Explaining {
  public:
   Explaining(const Comparison& what, const PlannedNetwork& planned)
@@ -26,14 +28,17 @@ class Explaining {
       throw Error(ErrorCode::invalid_argument, "root " + std::to_string(what.root) +
                                                    " is not in 0 to " +
                                                    std::to_string(what.ranks - 1));
-    by_model_ = what.policy;
+    by_rules_ = what.policy;
+    by_rules_.rules_file = nullptr;
+    by_model_ = by_rules_;
     by_model_.site = {planned.inside, planned.between, planned.processors, 0};
     by_model_.table =
         std::make_shared<planner::Table>(planner::decide(what.ranks, by_model_, planned.profile));
   }
 
   std::string text(std::size_t bytes) const {
-    const Explanation made = explained(bytes);
+    const planner::Decision decided = decision(bytes, what_.policy);
+    const Explanation made = explained(bytes, decided);
     Columns columns;
     columns.add({"algorithm", "predicted", "latency", "bytes", "reduction", "contention"});
     for (const Explanation::Candidate& one : made.candidates)
@@ -42,14 +47,19 @@ class Explaining {
                    timeText(one.reduction), timeText(one.contention)});
     return std::string(name(what_.collective)) + " of " + bytesText(bytes) + " on " +
            std::to_string(what_.ranks) + " ranks\n\n" + columns.text() + "\n* " +
-           rule(bytes, made.algorithm) + "\n" + made.why +
-           "\nWith RONDO_PLANNER=model it would use " + modelsChoice(bytes) + ".\n";
+           reason(bytes, decided) + "\n" + made.why + "\n" +
+           (decided.by == By::rules_file ? "Without the rules file it would use " +
+                                               rulesChoice(bytes) + ", or with RONDO_PLANNER=model "
+                                         : "With RONDO_PLANNER=model it would use ") +
+           modelsChoice(bytes) + ".\n";
   }
 
   nlohmann::ordered_json json(std::size_t bytes) const {
-    const Explanation made = explained(bytes);
+    const Explanation made = explained(bytes, decision(bytes, what_.policy));
     nlohmann::ordered_json json{{"bytes", bytes},
-                                {"rules", made.algorithm},
+                                {"algorithm", made.algorithm},
+                                {"decided_by", made.decided_by},
+                                {"rules", rulesChoice(bytes)},
                                 {"model", modelsChoice(bytes)},
                                 {"why", made.why},
                                 {"candidates", nlohmann::ordered_json::array()}};
@@ -74,14 +84,29 @@ class Explaining {
     return bytes / blocksOfSize(what_.collective, what_.ranks);
   }
 
-  Explanation explained(std::size_t bytes) const {
-    const auto blocks = static_cast<double>(blocksOfSize(what_.collective, what_.ranks));
-    return planner::explain(spec(), {.bytes = static_cast<double>(bytes) / blocks},
-                            planner::decision(spec(), block(bytes), what_.policy), network_);
+  planner::Decision decision(std::size_t bytes, const planner::Policy& policy) const {
+    return planner::decision(spec(), block(bytes), policy);
   }
 
+  Explanation explained(std::size_t bytes, const planner::Decision& decided) const {
+    const auto blocks = static_cast<double>(blocksOfSize(what_.collective, what_.ranks));
+    return planner::explain(spec(), {.bytes = static_cast<double>(bytes) / blocks}, decided,
+                            network_);
+  }
+
+  /// What is used without a rules file.
+  std::string rulesChoice(std::size_t bytes) const {
+    return decision(bytes, by_rules_).choice.text();
+  }
   std::string modelsChoice(std::size_t bytes) const {
-    return planner::choose(spec(), block(bytes), by_model_).text();
+    return decision(bytes, by_model_).choice.text();
+  }
+
+  std::string reason(std::size_t bytes, const planner::Decision& decided) const {
+    const std::string chosen = decided.choice.text();
+    if (decided.by == By::rules_file)
+      return "the planner chooses " + chosen + ", by the rules file: " + decided.line;
+    return rule(bytes, chosen);
   }
 
   /// The rule that chose the algorithm, in words.
@@ -112,7 +137,7 @@ class Explaining {
 
   const Comparison& what_;
   const model::Network network_;
-  planner::Policy by_model_;
+  planner::Policy by_rules_, by_model_; ///< without a rules file
 };
 
 } // namespace

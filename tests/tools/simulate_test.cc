@@ -1,4 +1,5 @@
 // Runs `rondo simulate`, `rondo plan --explain`, `rondo tune` and the exports of plans.
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -295,6 +296,44 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
   CHECK(nodes.out.find(
             "* the planner chooses hierarchical: several nodes have several ranks, and blocks "
             "have 2M or more.") != std::string::npos);
+}
+
+TEST_CASE("plan: a table and --explain follow RONDO_RULES, and refuse a damaged file",
+          "[simulate]") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("r.csv");
+  std::ofstream(file) << "collective,min_bytes,ranks,algorithm\n"
+                         "allreduce,1M,8,nvls\n"
+                         "allreduce,1M,8,ring\n"
+                         "allgather,1M,7,bruck\n";
+  const std::string plan = "RONDO_RULES=" + file + " $RONDO plan ";
+  const Outcome explained = shell(plan + "allreduce -p 8 --bytes 512K,1M --explain");
+  INFO(explained.out << explained.err);
+  CHECK(explained.status == 0);
+  CHECK(countOf(explained.out,
+                "* the planner chooses direct, by the rule for blocks of more than "
+                "8K.\n") == 1);
+  CHECK(countOf(explained.out, "* the planner chooses ring, by the rules file: " + file + ":3\n") ==
+        1);
+  CHECK(countOf(explained.out, " Passed over: " + file + ":2: nvls needs a switch") == 1);
+  CHECK(countOf(explained.out,
+                "\nWithout the rules file it would use direct, or with RONDO_PLANNER=model ") == 1);
+
+  const Outcome json = shell(plan + "allreduce -p 8 --bytes 1M --explain --json");
+  const auto call = nlohmann::json::parse(json.out)["calls"][0];
+  CHECK(call["algorithm"] == "ring");
+  CHECK(call["decided_by"] == "rules file " + file + ":3");
+  CHECK(call["rules"] == "direct");
+
+  const Outcome table = shell(plan + "allgather -p 7 --bytes 1M"); // not a multiple of 7 blocks
+  CHECK(std::ranges::any_of(linesOf(table.out), [](const std::string& line) {
+    return line.starts_with("  bruck") && line.ends_with(" us *");
+  }));
+
+  std::ofstream(file, std::ios::app) << "allreduce,1M,8,rnig\n";
+  const Outcome refused = shell(plan + "allreduce -p 8 --bytes 1M --explain");
+  CHECK(refused.status == 3);
+  CHECK(refused.err.find(file + ":5: unknown algorithm 'rnig'") != std::string::npos);
 }
 
 TEST_CASE("the algorithm of each shape is logged once, by one rank", "[simulate]") {

@@ -7,7 +7,7 @@
 namespace rondo::tools {
 
 std::size_t blocksOfSize(Collective collective, int ranks) {
-  return traits(collective).perRank() ? static_cast<std::size_t>(ranks) : 1;
+  return traits(collective).blocksOfSize(ranks);
 }
 
 std::vector<std::size_t> elementCounts(const BenchConfig& config, DataType type, int ranks) {

@@ -9,8 +9,7 @@
 
 namespace rondo::tools {
 
-/// Number of blocks that the size column counts: size() for collectives that cut the array into one
-/// block per rank, else 1. nccl-tests counts in the same way.
+/// Number of blocks that the size column counts.
 std::size_t blocksOfSize(Collective collective, int ranks);
 
 /// Element counts ("count" of the call) of a table's rows, ascending, without duplicates. A size is
