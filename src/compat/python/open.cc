@@ -5,11 +5,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "compat/python/rank.h"
@@ -26,47 +29,60 @@ std::chrono::milliseconds seconds(nb::handle value) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(number * 1000));
 }
 
-/// Sets the field of this name. Returns whether there is one.
-bool set(Options& options, const std::string& name, nb::handle value) {
-  const auto text = [&] { return nb::cast<std::string>(value); };
-  const auto number = [&] { return nb::cast<int>(value); };
-  if (name == "algorithm") options.algorithm = text();
-  else if (name == "transports") options.transports = text();
-  else if (name == "checksum") options.checksum = nb::cast<bool>(value);
-  else if (name == "deterministic") options.deterministic = nb::cast<bool>(value);
-  else if (name == "timeout") options.timeout = seconds(value);
-  else if (name == "init_timeout") options.init_timeout = seconds(value);
-  else if (name == "heartbeat") options.heartbeat = seconds(value);
-  else if (name == "patient") options.patient = nb::cast<bool>(value);
-  else if (name == "channel_bytes") options.channel_bytes = nb::cast<std::size_t>(value);
-  else if (name == "threads") options.threads = number();
-  else if (name == "node") options.node = text();
-  else if (name == "bind") options.bind = text();
-  else if (name == "socket_interface") options.socket_interface = text();
-  else if (name == "comm_id") options.comm_id = text();
-  else if (name == "secret_file") options.secret_file = text();
-  else if (name == "tls") options.tls = nb::cast<bool>(value);
-  else return false;
-  return true;
+struct Option {
+  const char* name;
+  void (*set)(Options&, nb::handle);
+};
+
+template <auto member>
+void set(Options& options, nb::handle value) {
+  using Value = std::decay_t<decltype(options.*member)>;
+  if constexpr (std::is_same_v<Value, std::chrono::milliseconds>) options.*member = seconds(value);
+  else options.*member = nb::cast<Value>(value);
+}
+
+/// kInit explains them.
+constexpr Option kOptions[] = {
+    {"algorithm", set<&Options::algorithm>},
+    {"rules", set<&Options::rules>},
+    {"planner", set<&Options::planner>},
+    {"profile", set<&Options::profile>},
+    {"transports", set<&Options::transports>},
+    {"deterministic", set<&Options::deterministic>},
+    {"checksum", set<&Options::checksum>},
+    {"timeout", set<&Options::timeout>},
+    {"init_timeout", set<&Options::init_timeout>},
+    {"heartbeat", set<&Options::heartbeat>},
+    {"patient", set<&Options::patient>},
+    {"channel_bytes", set<&Options::channel_bytes>},
+    {"threads", set<&Options::threads>},
+    {"node", set<&Options::node>},
+    {"bind", set<&Options::bind>},
+    {"socket_interface", set<&Options::socket_interface>},
+    {"comm_id", set<&Options::comm_id>},
+    {"secret_file", set<&Options::secret_file>},
+    {"tls", set<&Options::tls>},
+};
+
+[[noreturn]] void refuseOption(const std::string& name) {
+  std::string known;
+  for (const Option& option : kOptions) known += option.name + std::string(", ");
+  refuse("init", "there is no option " + name + "; there are " + known +
+                     "and the variables of `rondo help environment`");
 }
 
 Options optionsOf(const nb::kwargs& given) {
   Options options = Options::fromEnvironment();
   for (const auto& [key, value] : given) {
     const std::string name = nb::cast<std::string>(key);
-    bool known = false;
+    const auto* const option = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                            [&](const Option& one) { return one.name == name; });
+    if (option == std::end(kOptions)) refuseOption(name);
     try {
-      known = set(options, name, value);
+      option->set(options, value);
     } catch (const nb::cast_error&) {
       refuse("init", "option " + name + " has a value of a wrong type");
     }
-    if (!known)
-      refuse("init",
-             "there is no option " + name +
-                 "; there are algorithm, transports, deterministic, checksum, timeout, "
-                 "init_timeout, heartbeat, patient, channel_bytes, threads, node, bind, "
-                 "socket_interface, comm_id, secret_file and tls, and the variables of `rondo "
-                 "help environment`");
   }
   if (options.device != -1)
     refuse("init",
@@ -134,9 +150,9 @@ srun. Without a launcher it is a group of one rank. With rank and size, the rank
 address of the option comm_id, where rank 0 listens, or by the unique_id that one of them made.
 
 Options (strings if nothing else is said; the same on all ranks; the RONDO_* variables are their
-defaults): algorithm, transports, deterministic, checksum (bool), timeout, init_timeout, heartbeat
-(seconds), patient (bool), channel_bytes (int), threads (int), node, bind, socket_interface,
-comm_id, secret_file, tls (bool).
+defaults): algorithm, rules, planner, profile, transports, deterministic (bool), checksum (bool),
+timeout, init_timeout, heartbeat (seconds), patient (bool), channel_bytes (int), threads (int),
+node, bind, socket_interface, comm_id, secret_file, tls (bool).
 
 Raises rondo.Error with code "init_failed" after init_timeout (60 s); the text lists the missing
 ranks.
