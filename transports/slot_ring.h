@@ -211,8 +211,8 @@ class SlotRing {
 
   // Functions of the consumer.
 
-  /// Whether release() writes to each line of the body, so that the producer's next write to this
-  /// slot is faster. The result of takingLinesPays() unless set.
+  /// Whether release() writes to each line of a body of less than `take_below` bytes, so that the
+  /// producer's next write to this slot is faster. The result of takingLinesPays() unless set.
   void takeLines(bool takes) { takes_lines_ = takes; }
   /// The next message's header, or null.
   const MessageHeader* readable() {
@@ -349,22 +349,17 @@ class SlotRing {
   /// After unmapped(), when no part is pending: the consumer cannot read the body. The producer
   /// then copies it to its slot.
   void refuse() { lineOf(read_line_).state().store(kRefused, std::memory_order_release); }
-  void release() {
+  /// Ends the consumer's use of the next message. `take_below`: see takeLines().
+  void release(std::size_t take_below = kLargeBodyBytes) {
     const std::size_t bytes = halfOf(read_line_, read_).header.bytes;
-    const bool whole = bytes > kSmallBytes;
     if (bytes > kInlineBytes) {
-      if (bytes < kLargeBodyBytes && takes_lines_ && copied_ == 0)
-        takeLines(lineOf(read_line_), bytes);
+      if (bytes < take_below && takes_lines_ && copied_ == 0) takeLines(lineOf(read_line_), bytes);
       copied_ = 0;
     }
-    if (read_ % 2 == 1 || whole) {
-      read_ = (read_ | 1) + 1;
-      read_line_ = after(read_line_);
-    } else {
-      ++read_;
-    }
-    consumed().store(read_, std::memory_order_release);
+    pass(bytes);
   }
+  /// release() for a message of at most kInlineBytes.
+  void releaseSmall() { pass(halfOf(read_line_, read_).header.bytes); }
 
  private:
   // The states of a large message: where its body is.
@@ -411,6 +406,16 @@ class SlotRing {
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
   static_assert(8 + sizeof(Loan) + 8 <= kInlineBytes);
 
+  /// Goes on to the message after the next one, which has `bytes`.
+  void pass(std::size_t bytes) {
+    if (read_ % 2 == 1 || bytes > kSmallBytes) {
+      read_ = (read_ | 1) + 1;
+      read_line_ = after(read_line_);
+    } else {
+      ++read_;
+    }
+    consumed().store(read_, std::memory_order_release);
+  }
   bool roomFor(std::size_t bytes) const {
     const std::uint64_t odd = written_ % 2;
     if (bytes <= kSmallBytes && odd) return true;

@@ -38,6 +38,8 @@ struct BoundStep {
   /// Also publishes a message that is not lent before its body, so that the receiver copies at the
   /// same time (SlotRing::publishEarly()); set when connected.
   bool sends_early = false;
+  /// See SlotRing::release(); set when connected.
+  std::size_t take_below = transport::kLargeBodyBytes;
   /// The sender may copy messages of later tiles to the output before this rank gets to them; set
   /// when connected.
   bool lands_early = false;

@@ -99,6 +99,8 @@ void StepRunner::classify(BoundPlan& plan) const {
                           step.segments.size() == 1 && step.inputs.size() == 1;
         step.sends_first = !checksum_ && !combiner_ && !step.carries && step.inputs.size() == 1 &&
                            !step.sends.empty();
+        if (step.inputs.size() == 1 && !reduces(plan.collective))
+          step.take_below = transport::kTakeStoredBelow;
         step.sends_early = step.sends_first && plan.use == transport::Use::one_way &&
                            step.segments.size() == 1 && step.bytes >= transport::kEarlyBytes;
       }
@@ -143,7 +145,7 @@ bool StepRunner::copySmall(Run& run, const BoundStep& step, std::size_t tile) {
     std::memcpy(end->ring->writeBody(step.bytes), from, step.bytes);
     end->ring->publish({run.signature, step.bytes});
   }
-  if (ring) ring->release();
+  if (ring) ring->releaseSmall();
   return true;
 }
 
@@ -189,7 +191,7 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   for (const BoundOperand& input : step.inputs) {
     if (!input.wire) continue;
     if (input.wire->mapped()) {
-      input.wire->ring->release();
+      input.wire->ring->release(step.take_below);
     } else {
       input.wire->arrival = End::Arrival::none;
     }

@@ -485,6 +485,17 @@ TEST_CASE("a consumer takes lines by one byte in each line of its own body", "[r
     CHECK(std::memcmp(ends.consumer.readBody(kBytes), data.data(), kBytes) == 0);
     ends.consumer.release();
 
+    // The limit of release().
+    for (const std::size_t below : {kBytes, kBytes + 1}) {
+      REQUIRE(ends.producer.writable(kBytes));
+      std::byte* const limited = ends.producer.writeBody(kBytes);
+      std::memcpy(limited, data.data(), kBytes);
+      ends.producer.publish({5, kBytes});
+      REQUIRE(ends.consumer.readable());
+      ends.consumer.release(below);
+      CHECK(limited[64] == (takes && kBytes < below ? std::byte{0} : data[64]));
+    }
+
     // Memory that is only lent does not change.
     const auto lent = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot, {}));
     REQUIRE(ends.consumer.readable());
