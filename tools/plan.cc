@@ -172,7 +172,7 @@ int compareAll(const PlanConfig& config) {
           .algorithms = {}, .oversubscribed = config.oversubscribed, .carriers = config.carriers}};
   what.policy.layout = plan::parseLayout(config.layout, what.ranks);
   what.policy.carriers = config.carriers || what.policy.layout.nodes().size() > 1;
-  if (const std::string file = Options::fromEnvironment().rules; !file.empty())
+  if (const std::string file = Options::fromEnvironment().rules_file; !file.empty())
     what.policy.rules_file = std::make_shared<planner::RulesFile>(planner::RulesFile::read(file));
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
@@ -302,7 +302,8 @@ void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
       ->excludes(algorithm);
   auto* explain_flag = app.add_flag(
       "--explain", config.explain,
-      "Predict each algorithm's time by cause, and say why the fastest wins and what the rules do");
+      "Predict each algorithm's time by cause, and say why the fastest wins and what the planner "
+      "does (RONDO_RULES_FILE counts, RONDO_ALGO does not)");
   explain_flag->excludes(algorithm);
   app.add_flag("--json", config.json, "With --explain: print JSON")->needs(explain_flag);
   addNetworkOptions(app, config.network);

@@ -38,8 +38,9 @@ namespace rondo::transport {
 /// the caches; for large bodies kLargeReuseTimes that size. There are kLinesPerSlot times as many
 /// lines as slots, so that ranks which only send can run ahead of the others.
 ///
-/// Where takingLinesPays(), the consumer also writes to each line of a body that it has read. It
-/// does not for large bodies, which mostly leave the caches before their slot is used again.
+/// Where takingLinesPays(), the consumer also writes to each line of a body that it has read, if
+/// the body is below the limit given to release(). Larger ones mostly leave the caches before their
+/// slot is used again.
 ///
 /// A producer may publish a message early: before its body, which it then copies to the slot in
 /// pieces. So a consumer that only copies the body copies at the same time. For such bodies, the

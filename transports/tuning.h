@@ -83,12 +83,13 @@ inline bool takingLinesPays() {
 #endif
 }
 
-/// A receiver that only stores bodies takes the lines of bodies below this size, other receivers
-/// those of bodies below kLargeBodyBytes. AMD Zen 4, 2 processes, us, without / with: allgather of
-/// 64 KiB from each rank 11.2 / 7.7, alltoall 8.5 / 6.1, and while the cores did not share a cache
-/// 30.9 / 14.3 and 27.9 / 12.0. Where the receiver reduces: allreduce of 256 KiB, whose messages
-/// have 64 KiB, 17.2 / 19.3. For messages of 128 KiB: allgather of 1 MiB 97 / 106.
-inline constexpr std::size_t kTakeStoredBelow = kLargeBodyBytes + 1;
+/// In collectives that do not reduce, steps with one input take the lines of bodies below this
+/// size; other steps take those of bodies below kLargeBodyBytes. AMD Zen 4, 2 processes, us,
+/// without / with: allgather of 64 KiB from each rank 11.2 / 7.7, alltoall 8.5 / 6.1, and while the
+/// cores did not share a cache 30.9 / 14.3 and 27.9 / 12.0. Where the receiver reduces: allreduce
+/// of 256 KiB, whose messages have 64 KiB, 17.2 / 19.3. For messages of 128 KiB: allgather of 1 MiB
+/// 97 / 106.
+inline constexpr std::size_t kTakeMovedBelow = kLargeBodyBytes + 1;
 
 /// Bodies up to this size use three quarters of kReuseBytes, so that slots and lines together stay
 /// within 256 KiB for each peer.

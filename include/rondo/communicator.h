@@ -85,7 +85,8 @@ struct TraceSpan {
 class RONDO_API Communicator : public TypedCalls<Communicator> {
  public:
   /// Meets the other ranks and returns this rank's communicator. Throws Error(init_failed) at the
-  /// deadline (Options::init_timeout); the text lists the missing ranks.
+  /// deadline (Options::init_timeout), and the text lists the missing ranks; or at once if the
+  /// process that made the unique id has ended.
   static Communicator create(const Rendezvous& meet,
                              const Options& options = Options::fromEnvironment());
   /// Returns `size` ranks in this process; element r is rank r. Blocking calls need one thread for

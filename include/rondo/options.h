@@ -16,8 +16,9 @@ enum class LogLevel { none, error, warn, info, trace };
 /// names first. A second name, if there is one, is NCCL's, and is read if the RONDO variable is not
 /// set. An unknown value of a RONDO variable is Error(invalid_argument) that lists the valid ones;
 /// an unknown value of an NCCL variable is logged and ignored. All ranks must pass equal values,
-/// except for `device` and `node`. All ranks use rank 0's algorithm, rules, planner, profile,
-/// deterministic, checksum, channel_bytes and channel_depth, so that ranks cannot disagree.
+/// except for `device` and `node`. All ranks use rank 0's algorithm, rules_file, planner,
+/// profile, deterministic, checksum, channel_bytes and channel_depth, so that ranks cannot
+/// disagree.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
@@ -26,9 +27,9 @@ struct RONDO_API Options {
   /// use another one; NCCL_ALGO is always read that way.
   std::string algorithm;
 
-  /// RONDO_RULES. Name of a rules file, which names the algorithm for some calls where `algorithm`
-  /// leaves the choice. It is CSV. The first line names the columns: "collective" and "algorithm",
-  /// and any of "min_bytes", "max_bytes", "ranks" and "nodes". After '#' follows a comment.
+  /// RONDO_RULES_FILE. A file that names the algorithm for some calls, where `algorithm` leaves the
+  /// choice. It is CSV. The first line names the columns: "collective" and "algorithm", and any of
+  /// "min_bytes", "max_bytes", "ranks" and "nodes". '#' starts a comment.
   ///
   ///     collective,min_bytes,max_bytes,ranks,algorithm
   ///     allreduce,,64K,2-8,oneshot
@@ -36,20 +37,22 @@ struct RONDO_API Options {
   ///
   /// A field that is empty or "*" means any. Sizes have suffixes as RONDO_BUFFSIZE has, and are
   /// those of the column "size" of `rondo bench` and nccl-tests: of all blocks, for collectives
-  /// with a block for each rank. "ranks" and "nodes" are numbers or ranges: "8", "2-8", "9-".
-  /// Algorithms are written as in `algorithm`.
+  /// with a block for each rank. Limits are first rounded down to a whole number of blocks, as
+  /// `rondo bench` rounds sizes (allgather on 3 ranks: 1M becomes 1048575). "ranks" and "nodes" are
+  /// numbers or ranges: "8", "2-8", "9-". Algorithms are written as in `algorithm`.
   ///
-  /// The first line that is for the call, and whose algorithm can serve it, decides. Lines before
-  /// it that are for the call are passed over; log level info tells why. Without such a line the
-  /// planner chooses. Only lines without sizes are for calls with blocks of different sizes. Only
-  /// rank 0 reads its file, when the communicator is made; communicators made from it have the same
-  /// rules. If the file cannot be read, or a line is wrong, all ranks get Error(data) that names
-  /// the file, the line and the reason.
-  std::string rules;
+  /// The first line that matches the call, and whose algorithm can serve it, decides. Earlier lines
+  /// that match the call, but whose algorithm cannot serve it, are passed over; log level info
+  /// tells why. If no line decides, the planner chooses. Calls with blocks of different sizes
+  /// (v-forms) match only lines without min_bytes and max_bytes. Only rank 0 reads its file, when
+  /// the communicator is made; communicators made from it have the same rules. If the file cannot
+  /// be read, or a line is wrong, all ranks get Error(data) that names the file, the line and the
+  /// reason.
+  std::string rules_file;
 
-  /// RONDO_PLANNER. How the planner chooses where `algorithm` and `rules` leave the choice.
-  /// "rules": by rules that were measured on a few machines. "model": by times predicted from
-  /// `profile`. Empty: rules.
+  /// RONDO_PLANNER. How the planner chooses where `algorithm` and `rules_file` leave the
+  /// choice. "rules": by rules that were measured on a few machines. "model": by times predicted
+  /// from `profile`. Empty: rules.
   ///
   /// "measured": the first blocking call of a collective in a size class (blocks of more than 2^k
   /// and at most 2^(k+1) bytes) runs the call with each algorithm that could serve it, and the

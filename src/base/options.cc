@@ -138,10 +138,10 @@ constexpr Entry kEntries[] = {
      "empty: chosen by size and ranks",
      setText<&Options::algorithm>, showText<&Options::algorithm>,
      [](const std::string& value) { return "?" + value; }},
-    {"RONDO_RULES", "",
+    {"RONDO_RULES_FILE", "",
      "rules file: CSV with the algorithms for collectives, sizes and numbers of ranks, where "
      "RONDO_ALGO leaves the choice; empty: none",
-     setText<&Options::rules>, showText<&Options::rules>},
+     setText<&Options::rules_file>, showText<&Options::rules_file>},
     {"RONDO_PLANNER", "",
      "how algorithms are chosen: rules, model (times predicted from RONDO_PROFILE), or measured "
      "(the first blocking call of a collective and size class times the algorithms); empty: rules",

@@ -38,8 +38,8 @@ constexpr std::chrono::milliseconds kOfferLimit{250};
 constexpr std::chrono::milliseconds kNextLimit{50};
 /// How long a process waits for its successor.
 constexpr std::chrono::milliseconds kHandOverLimit{1000};
-/// One that ends waits for three heartbeats, after which ranks that do not answer count as
-/// unresponsive, but no longer than this.
+/// A process that ends waits three heartbeats, after which silent ranks count as unresponsive, but
+/// at most this long.
 constexpr std::chrono::milliseconds kLongestHandOver{10'000};
 /// How long the ranks may take to connect to the new hub.
 constexpr std::chrono::milliseconds kSettleLimit{3000};

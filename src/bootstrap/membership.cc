@@ -22,19 +22,19 @@ namespace {
 
 /// How long this rank waits for the hub's decision about a failure that it reported.
 constexpr std::chrono::milliseconds kAgreeLimit{400};
-/// How long a rank that ends may take to follow a hub that moves. A new hub asks after this time
-/// whether ranks that have not come live.
+/// How long a rank that ends may take to follow a hub that moves. After the same time a new hub
+/// probes the ranks that have not connected to it.
 constexpr std::chrono::milliseconds kFollowLimit{2000};
 
 } // namespace
 
 /// All users of a membership share one. When the last of them has gone, the rank says bye.
 /// Meanwhile the membership still lives: the hub may move, and its callbacks then follow it.
-struct Membership::Use {
-  explicit Use(std::shared_ptr<Membership> whose) : membership(std::move(whose)) {}
-  ~Use() { membership->part(); }
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
+struct Membership::Users {
+  explicit Users(std::shared_ptr<Membership> whose) : membership(std::move(whose)) {}
+  ~Users() { membership->depart(); }
+  Users(const Users&) = delete;
+  Users& operator=(const Users&) = delete;
 
   const std::shared_ptr<Membership> membership;
 };
@@ -135,12 +135,12 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
     std::string why = error.what();
     if (error.code() == ErrorCode::peer_dead)
       why = settings.hub_process +
-            ", which hosts it, no longer listens: it has died, or withdrew the id, or all ranks "
-            "have met without this one (" +
+            " no longer listens there. Either it has ended, or it withdrew the id, or the job was "
+            "complete without this rank (" +
             why + ")";
     throw Error(ErrorCode::init_failed, who + " cannot join at the rendezvous: " + why);
   }
-  const std::shared_ptr<Membership> users(std::make_shared<Use>(self), self.get());
+  const std::shared_ptr<Membership> users(std::make_shared<Users>(self), self.get());
   self->users_ = users;
   return users;
 }
@@ -183,44 +183,48 @@ void Membership::openLink(net::Socket socket, const net::Key& key) {
   heard_ = 0;
 }
 
-void Membership::part() {
+void Membership::depart() {
   if (maker_.elsewhere()) return;
   loop_->call([&] {
-    parting_ = true;
+    departing_ = true;
     loop_->cancel(tick_);
     sayBye();
   });
   std::unique_lock lock(mutex_);
   if (loop_->onLoopThread()) { // it must not wait, because it reads the answer
-    if (!parted_)
-      part_timer_ = loop_->after(kFollowLimit, [self = shared_from_this()] { self->parted(); });
+    if (!departed_)
+      depart_timer_ = loop_->after(kFollowLimit, [self = shared_from_this()] { self->departed(); });
     return;
   }
-  const auto over = [&] { return parted_; };
-  if (!base::waitAwake(changed_, lock, kAgreeLimit, over) && moving_)
-    base::waitAwake(changed_, lock, kFollowLimit, over);
+  const auto over = [&] { return departed_; };
+  bool follows = false;
+  if (!base::waitAwake(changed_, lock, kAgreeLimit, over)) {
+    lock.unlock();
+    loop_->call([&] { follows = !search_; });
+    lock.lock();
+  }
+  if (follows && moving_) base::waitAwake(changed_, lock, kFollowLimit, over);
   lock.unlock();
-  loop_->call([&] { parted(); });
+  loop_->call([&] { departed(); });
 }
 
 /// The hub answers a bye by closing the connection. If it had sent the address of another hub
 /// before, it ignores the bye, and this rank says bye there; otherwise that hub would report a
 /// death.
 void Membership::sayBye() {
-  if (search_) return parted(); // the next hub will find that this rank has ended
-  if (dial_) return;            // again when it has connected
-  if (!link_ || !link_->open()) return parted();
+  if (search_ || dial_) return; // again when there is a hub
+  if (!link_ || !link_->open()) return departed();
   link_->send(Type::bye);
 }
 
-void Membership::parted() {
-  loop_->cancel(part_timer_);
+void Membership::departed() {
+  loop_->cancel(depart_timer_);
   loop_->cancel(move_timer_);
   search_.reset();
   dial_.reset();
   if (link_) link_->close();
   std::lock_guard lock(mutex_);
-  parted_ = true;
+  departed_ = true;
   changed_->notify_all();
 }
 

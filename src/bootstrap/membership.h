@@ -37,15 +37,15 @@ class Membership : public std::enable_shared_from_this<Membership> {
     bool patient = false;         ///< as in Options
     bool tls = false;             ///< as in Options
     bool hosts_hub = false;       ///< initially, this process runs the hub
-    bool hub_listens = false;     ///< before its address is known: one that refuses has ended
+    bool hub_listens = false;     ///< a refused connection means that the hub has ended
     bool launched = false;        ///< a launcher collects the output of all ranks
     std::string hub_process;      ///< name of the process if no rank hosts the hub: "the launcher"
     std::string socket_interface; ///< for bindAddress(), as in Options
     std::string socket_family;
   };
 
-  /// Connects. Throws Error(init_failed). The end of the last pointer sends bye and waits until the
-  /// hub, or the one that takes over from it, has received it, or for a limit.
+  /// Connects. Throws Error(init_failed). When the last of these pointers is destroyed, the rank
+  /// says bye and waits until a hub has confirmed it: at most 0.4 s, or 2.4 s if the hub is moving.
   static std::shared_ptr<Membership> join(const Settings& settings);
 
   /// Collective over the job: makes one more communicator of all ranks. Throws Error(init_failed)
@@ -76,7 +76,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
     std::shared_ptr<RemoteCommunicator> child; ///< only for a split
   };
 
-  struct Use;
+  struct Users;
 
   explicit Membership(const Settings& settings);
   /// Post it to the loop thread.
@@ -126,13 +126,13 @@ class Membership : public std::enable_shared_from_this<Membership> {
   void dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,
                base::Clock::time_point deadline);
   void tellAll();
-  /// As join() says. Any thread; does not wait on the loop thread.
-  void part();
+  /// Says bye and waits, as join() says. Any thread; does not wait on the loop thread.
+  void depart();
   /// Sends bye, if there is a hub that does not move.
   void sayBye();
   /// The hub has received the bye, or there is none, or the limit has passed. The caller holds this
   /// object.
-  void parted();
+  void departed();
   // After the hub's death.
   struct Search;
   void startSearch();
@@ -168,7 +168,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::string hubText() const;
 
   const Settings settings_;
-  std::weak_ptr<Membership> users_; ///< what join() returned; callbacks use weak_from_this()
+  std::weak_ptr<Membership>
+      users_; ///< what join() returned; callbacks use weak_from_this(), which is no user
   const base::Maker maker_;
   const std::shared_ptr<net::EventLoop> loop_;
 
@@ -183,12 +184,12 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// When this process last woke after it may have missed a move of the hub.
   std::optional<base::Clock::time_point> late_;
   bool hosts_hub_;          ///< this process runs the hub
-  bool parting_ = false;    ///< its last user has gone
+  bool departing_ = false;  ///< its last user has gone
   std::uint64_t heard_ = 0; ///< number of the hub's last beat
   base::Clock::time_point next_beat_{};
   std::unique_ptr<net::Dial> dial_; ///< connects to the new hub
   net::EventLoop::Id move_timer_ = 0;
-  net::EventLoop::Id part_timer_ = 0; ///< holds this object until its bye has been answered
+  net::EventLoop::Id depart_timer_ = 0; ///< holds this object until its bye has been answered
   std::shared_ptr<Standby> standby_;
   std::map<int, net::SocketAddress> standbys_; ///< where ranks listen: the heirs; on an heir all
   std::set<int> heirs_;                        ///< ranks that may take the hub over
@@ -206,8 +207,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::uint64_t job_ = 0; ///< as the welcome named it
   int host_ = -1;         ///< rank whose process runs the hub
   bool welcome_ = false;
-  bool moving_ = false; ///< the hub moves: wait before sending
-  bool parted_ = false; ///< nothing more is sent
+  bool moving_ = false;   ///< the hub moves: wait before sending
+  bool departed_ = false; ///< nothing more is sent
   /// Of a hub that this rank opened, since it was offered. Set until it is known who hosts the hub.
   std::optional<net::SocketAddress> offered_;
   bool supervised_ = true;         ///< false after the hub's farewell, or if none could be found

@@ -108,7 +108,7 @@ void Membership::awaitMove() {
       dial_.reset();
       openLink(std::move(*socket), key);
       tellAll();
-      if (parting_) sayBye();
+      if (departing_) sayBye();
       return;
     }
   } catch (const Error& error) {

@@ -104,7 +104,7 @@ void Membership::awaitCandidate() {
 
 void Membership::moveFailed(const Error& why) {
   dial_.reset();
-  if (parting_) return parted();
+  if (departing_ && !search_) return departed();
   if (!search_ && late_ && Clock::now() - *late_ < kWoke) {
     awake_ = Clock::now(); // the others have gone on without this rank, and ended since
     return startSearch();
@@ -144,6 +144,7 @@ void Membership::searchFailed(const Failure& why) {
   link_.reset();
   dial_.reset();
   search_.reset();
+  if (departing_) departed();
   std::lock_guard lock(mutex_);
   supervised_ = moving_ = false;
   refusal_ = why;
@@ -154,7 +155,7 @@ void Membership::searchFailed(const Failure& why) {
 }
 
 void Membership::refused(const frames::Refused& why) {
-  if (parting_) return parted();
+  if (departing_) return departed();
   bool joined = false;
   {
     std::lock_guard lock(mutex_);
@@ -176,11 +177,14 @@ void Membership::present(const frames::Present& news) {
   generation_ = news.generation;
   const bool found = search_ != nullptr;
   search_.reset();
-  std::lock_guard lock(mutex_);
-  host_ = news.host;
-  if (!found) return;
-  moving_ = false;
-  changed_->notify_all();
+  {
+    std::lock_guard lock(mutex_);
+    host_ = news.host;
+    if (!found) return;
+    moving_ = false;
+    changed_->notify_all();
+  }
+  if (departing_) sayBye();
 }
 
 void Membership::standbys(const frames::Standbys& part) {

@@ -178,8 +178,8 @@ void Membership::failAll(bool lost,
 
 void Membership::hubLost(ErrorCode code, const std::string& what) {
   dropOffered();
-  if (parting_) return parted();
   if (search_) return seek(); // a rank that did not become the host
+  if (departing_) return departed();
   {
     std::lock_guard lock(mutex_);
     if (!supervised_) return;

@@ -2,6 +2,8 @@
 #include "bootstrap/process_jobs.h"
 
 #include <atomic>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,21 @@ namespace {
 
 std::atomic<bool> process_ends{false};
 
+/// Destroys them at the same time, because each may wait for an answer. `here`: in the process that
+/// made them; elsewhere none waits.
+template <class T>
+void endTogether(std::vector<std::shared_ptr<T>> all, bool here) {
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; here && i < all.size(); ++i) {
+    try {
+      threads.emplace_back([&one = all[i]] { one.reset(); });
+    } catch (const std::system_error&) { // no more threads: one after the other
+      all[i].reset();
+    }
+  }
+  if (!all.empty()) all.front().reset();
+}
+
 } // namespace
 
 ProcessJobs& ProcessJobs::ofProcess() {
@@ -27,12 +44,20 @@ ProcessJobs::ProcessJobs() { net::EventLoop::get(); }
 
 ProcessJobs::~ProcessJobs() {
   process_ends = true;
+  std::vector<std::shared_ptr<Membership>> kept;
+  for (auto& [key, entry] : entries_)
+    if (entry.kept) kept.push_back(std::move(entry.kept));
+  std::vector<std::shared_ptr<Hub>> hubs;
+  {
+    const base::NoFork whole;
+    std::lock_guard lock(mutex_);
+    for (auto& [job, hub] : hubs_) hubs.push_back(std::move(hub));
+    hubs_.clear();
+  }
   // Members send bye before the hubs of this process send farewell.
+  endTogether(std::move(kept), !maker_.elsewhere());
   entries_.clear();
-  std::map<std::uint64_t, std::shared_ptr<Hub>> hubs; // destroyed after the lock is released
-  const base::NoFork whole;
-  std::lock_guard lock(mutex_);
-  hubs.swap(hubs_);
+  endTogether(std::move(hubs), !maker_.elsewhere());
 }
 
 net::SocketAddress ProcessJobs::host(const Hub::Settings& settings) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "base/fork.h"
 #include "bootstrap/hub.h"
 #include "bootstrap/membership.h"
 #include "bootstrap/standby.h"
@@ -66,6 +67,7 @@ class ProcessJobs {
   /// since a program's statics may outlive this table.
   std::shared_ptr<Hub> find(std::uint64_t job) const;
 
+  const base::Maker maker_;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Hub>> hubs_;       ///< by job
   std::map<std::uint64_t, std::weak_ptr<Standby>> standbys_; ///< by job

@@ -69,7 +69,7 @@ void follow(Options& options, const Options& first) {
 
 Agreed agree(bootstrap::Session& session, Options options, const planner::RulesFile* rules) {
   std::vector<std::byte> own_rules;
-  if (session.rank() == 0) own_rules = rulesToTell(options.rules, rules);
+  if (session.rank() == 0) own_rules = rulesToTell(options.rules_file, rules);
   std::size_t rules_size = 0;
   base::Writer out;
   out.u32(static_cast<std::uint32_t>(own_rules.size()));
@@ -108,10 +108,10 @@ Agreed agree(bootstrap::Session& session, Options options, const planner::RulesF
     follow(options, theirs);
   }
   requireEqualTls(tls);
-  options.rules.clear();
+  options.rules_file.clear();
   if (rules_size > 0) {
     agreed.rules = passRules(session, own_rules, rules_size, options.init_timeout);
-    options.rules = agreed.rules->name();
+    options.rules_file = agreed.rules->name();
   }
   // A slot must hold one element per rank, otherwise the smallest tile does not fit in a message.
   if (options.channel_bytes > 0) {

@@ -25,8 +25,8 @@ struct Agreed {
 };
 
 /// Collective. `rules`: those of the communicator that this one is made from, if there is one. They
-/// are used in place of Options::rules. Throws Error(data) on all ranks if rank 0 cannot use its
-/// rules file.
+/// are used in place of Options::rules_file. Throws Error(data) on all ranks if rank 0 cannot use
+/// its rules file.
 Agreed agree(bootstrap::Session& session, Options options, const planner::RulesFile* rules);
 
 /// Where a rank is, and how its transports are reached.

@@ -35,8 +35,8 @@ struct BoundStep {
   /// Only copies, to peers and maybe to the output: to the peers first, so that they need not wait
   /// for the copy to the output; set when connected.
   bool sends_first = false;
-  /// Also publishes a message that is not lent before its body, so that the receiver copies at the
-  /// same time (SlotRing::publishEarly()); set when connected.
+  /// If the message is not lent: publishes its header first, then copies the body in pieces, so
+  /// that the receiver can copy each piece at once (SlotRing::publishEarly()); set when connected.
   bool sends_early = false;
   /// See SlotRing::release(); set when connected.
   std::size_t take_below = transport::kLargeBodyBytes;

@@ -52,7 +52,8 @@ struct End {
   // State of the step in progress on a ring.
   std::optional<transport::Loan> offer; ///< sending: the body is lent instead of copied
   const std::byte* body = nullptr;      ///< receiving
-  std::byte* early = nullptr; ///< sending: where the body is written after the message is published
+  /// Sending: where the body is written after the message has been published early.
+  std::byte* early_body = nullptr;
 
   bool open() const { return port || relayed; }
   /// The ring that this rank's kernels use. Only for an open end between devices.

@@ -100,7 +100,7 @@ void StepRunner::classify(BoundPlan& plan) const {
         step.sends_first = !checksum_ && !combiner_ && !step.carries && step.inputs.size() == 1 &&
                            !step.sends.empty();
         if (step.inputs.size() == 1 && !reduces(plan.collective))
-          step.take_below = transport::kTakeStoredBelow;
+          step.take_below = transport::kTakeMovedBelow;
         step.sends_early = step.sends_first && plan.use == transport::Use::one_way &&
                            step.segments.size() == 1 && step.bytes >= transport::kEarlyBytes;
       }
@@ -169,8 +169,8 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   }
 
   // A step that only copies lends its input before it copies, so that peers read at the same time.
-  const bool early = step.bytes >= kLarge && !checksum_ && unchangedInput(run, step);
-  if (early) lend(run, step, tile, 0);
+  const bool lends_first = step.bytes >= kLarge && !checksum_ && unchangedInput(run, step);
+  if (lends_first) lend(run, step, tile, 0);
   const bool sent = step.sends_first && !run.scaled();
   std::uint32_t checksum = 0;
   if (checksum_) [[unlikely]] {
@@ -181,7 +181,7 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     compute(run, step, tile);
   }
 
-  if (step.bytes >= kLarge && !early) lend(run, step, tile, checksum);
+  if (step.bytes >= kLarge && !lends_first) lend(run, step, tile, checksum);
   for (End* end : step.sends) {
     if (!end->mapped()) continue;
     if (!end->offer && !sent) end->ring->publish({run.signature, step.bytes, checksum});
@@ -275,12 +275,12 @@ void StepRunner::compute(const Run& run, const BoundStep& step, std::size_t tile
 /// loan.
 void StepRunner::sendEarly(const Run& run, const BoundStep& step, const std::byte* from) {
   for (End* end : step.sends)
-    end->early = end->offer ? nullptr : end->ring->publishEarly({run.signature, step.bytes});
+    end->early_body = end->offer ? nullptr : end->ring->publishEarly({run.signature, step.bytes});
   for (std::size_t done = 0; done < step.bytes;) {
     const std::size_t piece = std::min(transport::kEarlyPiece, step.bytes - done);
     for (const End* end : step.sends)
-      if (end->early) {
-        std::memcpy(end->early + done, from + done, piece);
+      if (end->early_body) {
+        std::memcpy(end->early_body + done, from + done, piece);
         end->ring->wrote(done + piece, step.bytes);
       }
     done += piece;

@@ -27,7 +27,7 @@ struct Policy {
   /// it can be used.
   bool multicast = false;
   Site site = {};
-  /// The user's rules (Options::rules); null: there are none.
+  /// The user's rules (Options::rules_file); null: there are none.
   std::shared_ptr<const RulesFile> rules_file = nullptr;
   /// Decisions by predicted times; null: the rules decide.
   std::shared_ptr<const Table> table = nullptr;

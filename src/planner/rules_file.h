@@ -11,7 +11,7 @@
 
 namespace rondo::planner {
 
-/// The content of a file as Options::rules describes it. Immutable, so any thread may read it.
+/// The content of a file as Options::rules_file describes it. Immutable, so any thread may read it.
 class RulesFile {
  public:
   static constexpr std::size_t kMostBytes = 64 << 10; ///< of a file

@@ -52,7 +52,7 @@ class Environment {
 /// All fields as text, so that a variable that changes another field is noticed.
 std::string dump(const Options& o) {
   std::ostringstream out;
-  out << o.algorithm << '|' << o.rules << '|' << o.planner << '|' << o.profile << '|'
+  out << o.algorithm << '|' << o.rules_file << '|' << o.planner << '|' << o.profile << '|'
       << o.transports << '|' << o.deterministic << '|' << o.checksum << '|' << o.timeout.count()
       << '|' << o.init_timeout.count() << '|' << o.heartbeat.count() << '|' << o.patient << '|'
       << o.channel_bytes << '|' << o.channel_depth << '|' << o.threads << '|' << o.device << '|'
@@ -84,7 +84,7 @@ struct Case {
 const Case kCases[] = {
     {"RONDO_ALGO", "NCCL_ALGO", "?ring;allreduce:^tree",
      [](Options& o) { o.algorithm = "?ring;allreduce:^tree"; }},
-    {"RONDO_RULES", "", "/a/r.csv", [](Options& o) { o.rules = "/a/r.csv"; }},
+    {"RONDO_RULES_FILE", "", "/a/r.csv", [](Options& o) { o.rules_file = "/a/r.csv"; }},
     {"RONDO_PLANNER", "", "model", [](Options& o) { o.planner = "model"; }},
     {"RONDO_PROFILE", "", "/a/p.json", [](Options& o) { o.profile = "/a/p.json"; }},
     {"RONDO_TRANSPORT", "", "shm,tcp", [](Options& o) { o.transports = "shm,tcp"; }},

@@ -18,7 +18,7 @@ namespace {
 Options withRules(const OwnCache& cache, const std::string& file, const std::string& text) {
   std::ofstream(cache.file(file)) << text;
   Options options = plainOptions("inproc");
-  options.rules = cache.file(file);
+  options.rules_file = cache.file(file);
   options.log_level = LogLevel::info;
   options.log_file = cache.file("log");
   return options;
@@ -43,7 +43,7 @@ std::string algorithmOf(Communicator& comm, std::size_t count) {
 
 /// What 3 ranks use for 1000 floats without a rules file.
 std::string usual(Options options) {
-  options.rules.clear();
+  options.rules_file.clear();
   return Communicator::createAll(3, options)[0].algorithmFor(Collective::allreduce, 1000,
                                                              DataType::float32);
 }
@@ -68,8 +68,8 @@ TEST_CASE("ranks with different rules files all follow rank 0's", "[rules]") {
   const Options other = withRules(cache, "other.csv", "collective,algorithm\nallreduce,tree\n");
   const Options damaged = withRules(cache, "damaged.csv", "collective,algorithm\nrubbish\n");
   Options missing = first, none = first;
-  missing.rules = cache.file("missing.csv");
-  none.rules.clear();
+  missing.rules_file = cache.file("missing.csv");
+  none.rules_file.clear();
   const std::string rules = usual(first);
   for (const auto& [options, wanted] :
        {std::pair{std::vector{first, other, damaged, missing, none}, std::string("ring")},
@@ -79,10 +79,10 @@ TEST_CASE("ranks with different rules files all follow rank 0's", "[rules]") {
     for (auto& one : making(options)) ranks.push_back(one.get());
     CHECK(allUse(ranks, wanted));
   }
-  CHECK(cache.logged("AllReduce of 1000 float uses ring (rules file " + first.rules + ":2)\n") ==
-        1);
-  CHECK(cache.logged("AllReduce of 1000 float uses tree (rules file " + other.rules + ":2)\n") ==
-        1);
+  CHECK(cache.logged("AllReduce of 1000 float uses ring (rules file " + first.rules_file +
+                     ":2)\n") == 1);
+  CHECK(cache.logged("AllReduce of 1000 float uses tree (rules file " + other.rules_file +
+                     ":2)\n") == 1);
   CHECK(cache.logged("AllReduce of 1000 float uses " + rules + " (rules)\n") == 1);
 }
 
@@ -92,11 +92,11 @@ TEST_CASE("rank 0's damaged or missing rules file is the same error on all ranks
       withRules(cache, "damaged.csv", "collective,algorithm\n\nallreduce,rnig\n");
   const Options good = withRules(cache, "good.csv", "collective,algorithm\n");
   Options missing = good;
-  missing.rules = cache.file("missing.csv");
+  missing.rules_file = cache.file("missing.csv");
   for (const auto& [bad, reason] :
        {std::pair{damaged, ":3: unknown algorithm 'rnig'; valid: "},
         std::pair{missing, ": the rules file cannot be read: No such file or directory"}}) {
-    const std::string text = "rank 0: " + bad.rules + reason;
+    const std::string text = "rank 0: " + bad.rules_file + reason;
     for (auto& one : making({bad, good, good})) {
       const Caught error = caught([&, &one = one] { one.get(); });
       CHECK(says(error, ErrorCode::data, {text.c_str()}));
@@ -110,7 +110,7 @@ TEST_CASE("a rules file of the largest size reaches ranks over sockets", "[rules
   std::string text = columns;
   while (text.size() + last.size() < planner::RulesFile::kMostBytes) text += "\n";
   Options options = withRules(cache, "large.csv", text + last);
-  REQUIRE(std::filesystem::file_size(options.rules) == planner::RulesFile::kMostBytes);
+  REQUIRE(std::filesystem::file_size(options.rules_file) == planner::RulesFile::kMostBytes);
   options.transports = "tcp";
   auto ranks = ranksOverSockets(3, options);
   CHECK(allUse(ranks, "ring"));
@@ -124,10 +124,10 @@ TEST_CASE("communicators made by split() and grow() have the rules of the old on
   first.transports = "tcp";
   first.socket_interface = "lo";
   Options other = first;
-  other.rules = cache.file("missing.csv");
+  other.rules_file = cache.file("missing.csv");
   std::vector<Communicator> ranks;
   for (auto& one : making({first, other, other})) ranks.push_back(one.get());
-  std::filesystem::remove(first.rules);
+  std::filesystem::remove(first.rules_file);
   const auto follows = [](Communicator comm) -> std::string {
     const std::string used = algorithmOf(comm, 1000);
     return used == "tree" ? "" : "uses " + used;
@@ -155,7 +155,7 @@ TEST_CASE("what a rules file decides is not measured", "[rules]") {
   const CollectiveCall small{
       .collective = Collective::allreduce, .count = 1000, .type = DataType::float32};
   const Explanation made = ranks[1].explain(small);
-  CHECK(made.decided_by == "rules file " + options.rules + ":2");
+  CHECK(made.decided_by == "rules file " + options.rules_file + ":2");
   for (const Explanation::Candidate& one : made.candidates) CHECK(one.measured == 0);
   CHECK(firstComplaint(onRanks(ranks, [](Communicator& comm) {
           return algorithmOf(comm, 20'000) == "wrong sum" ? "wrong sum" : "";
@@ -175,8 +175,8 @@ TEST_CASE("a line that cannot be followed is named in the log of the shape, once
   CHECK(allUse(ranks, rules));
   const std::string why = " does not reduce in rank order, as deterministic mode demands";
   CHECK(cache.logged("AllReduce of 1000 float uses " + rules +
-                     " (rules); passed over: " + options.rules + ":2: ring" + why + "; " +
-                     options.rules + ":3: ring" + why + "\n") == 1);
+                     " (rules); passed over: " + options.rules_file + ":2: ring" + why + "; " +
+                     options.rules_file + ":3: ring" + why + "\n") == 1);
 }
 
 } // namespace rondo::test

@@ -1,5 +1,8 @@
 // How steps move their data: what the engine decides once for each plan.
+#include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -26,36 +29,64 @@ class Slots final : public transport::Transport {
   }
 };
 
-/// BoundStep::take_below of the steps of rank 1 of 2 that receive.
-std::vector<std::size_t> takeBelow(Collective collective, const char* algorithm) {
+/// Calls `look` with each step of a rank of 2, for blocks of 64 KiB.
+void forEachStep(Collective collective, const char* algorithm, int rank,
+                 const std::function<void(const engine::BoundStep&)>& look) {
   std::vector<std::unique_ptr<transport::Transport>> transports;
   transports.push_back(std::make_unique<Slots>());
   std::vector<engine::Fabric::Peer> peers(2);
-  peers[0].transport = transports[0].get();
-  engine::Fabric fabric(1, 1, std::move(transports), std::move(peers), 128 << 10, false);
-  const plan::RankPlan plan = plan::findAlgorithm(algorithm)->build({collective, 2, 0, 0}, 1);
+  peers[static_cast<std::size_t>(1 - rank)].transport = transports[0].get();
+  engine::Fabric fabric(rank, 1, std::move(transports), std::move(peers), 128 << 10, false);
+  const plan::RankPlan plan = plan::findAlgorithm(algorithm)->build({collective, 2, 0, 0}, rank);
   engine::BoundPlan bound = engine::bind(plan, {(64 << 10) / 4, DataType::int32}, fabric);
   engine::StepRunner(fabric, {}).classify(bound);
-  std::vector<std::size_t> found;
   for (const engine::BoundLane& lane : bound.last)
-    for (const engine::BoundStep& step : lane)
-      for (const engine::BoundOperand& input : step.inputs)
-        if (input.wire) found.push_back(step.take_below);
+    for (const engine::BoundStep& step : lane) look(step);
+}
+
+/// BoundStep::take_below of the steps of rank 1 of 2 that receive.
+std::vector<std::size_t> takeBelow(Collective collective, const char* algorithm) {
+  std::vector<std::size_t> found;
+  forEachStep(collective, algorithm, 1, [&](const engine::BoundStep& step) {
+    for (const engine::BoundOperand& input : step.inputs)
+      if (input.wire) found.push_back(step.take_below);
+  });
   return found;
+}
+
+/// Whether all steps of a rank that send publish their messages before the bodies; nothing if there
+/// are no such steps, or they differ.
+std::optional<bool> sendsEarly(Collective collective, const char* algorithm, int rank) {
+  std::set<bool> found;
+  forEachStep(collective, algorithm, rank, [&](const engine::BoundStep& step) {
+    if (!step.sends.empty()) found.insert(step.sends_early);
+  });
+  return found.size() == 1 ? std::optional(*found.begin()) : std::nullopt;
 }
 
 } // namespace
 
+// Proves: a sender publishes large messages early where data move in one direction, and nowhere
+// else: a peer that sends at the same time cannot copy meanwhile.
+TEST_CASE("messages of one-way calls are published before their bodies", "[classify]") {
+  CHECK(sendsEarly(Collective::broadcast, "linear", 0) == true);
+  CHECK(sendsEarly(Collective::scatter, "linear", 0) == true);
+  CHECK(sendsEarly(Collective::gather, "linear", 1) == true);
+  CHECK(sendsEarly(Collective::allgather, "direct", 0) == false);
+  CHECK(sendsEarly(Collective::alltoall, "direct", 0) == false);
+  CHECK(sendsEarly(Collective::allreduce, "direct", 0) == false);
+}
+
 // Proves: a receiver takes the lines of bodies of 64 KiB, too, where the call only moves data, and
 // no others of that size.
 TEST_CASE("receivers take the lines of larger bodies in calls that only move data", "[classify]") {
-  using transport::kLargeBodyBytes, transport::kTakeStoredBelow;
+  using transport::kLargeBodyBytes, transport::kTakeMovedBelow;
   for (const Collective moves : {Collective::allgather, Collective::alltoall}) {
     const auto found = takeBelow(moves, "direct");
     REQUIRE(found.size() == 1);
-    CHECK(found[0] == kTakeStoredBelow);
+    CHECK(found[0] == kTakeMovedBelow);
   }
-  CHECK(kTakeStoredBelow > kLargeBodyBytes);
+  CHECK(kTakeMovedBelow > kLargeBodyBytes);
   const auto reduced = takeBelow(Collective::allreduce, "direct");
   REQUIRE(reduced.size() == 2);
   CHECK(reduced == std::vector<std::size_t>(2, kLargeBodyBytes));

@@ -160,23 +160,24 @@ TEST_CASE("what is not a rules file is refused by name: missing, a directory, a 
   CHECK(RulesFile::read(folder.file("good.csv")).lines().size() == 1);
 }
 
-// Proves: sizes are of all blocks, and a size that is not a multiple of the blocks falls into the
-// range that it is in after the benchmark has rounded it.
+// Proves: limits are sizes of all blocks, and are rounded down to whole blocks.
 TEST_CASE("limits of a rules file are sizes as the benchmark counts them") {
   const RulesFile file = parsed(kColumns +
                                 "allgather,1000,1999,,,ring\nallreduce,1000,1999,,,ring\n"
                                 "allreduce,,,,,tree\n");
   const RulesFile::Line &gather = file.lines()[0], &reduce = file.lines()[1];
-  for (const int ranks : {1, 2, 3, 7}) {
+  struct Limits {
+    int ranks;
+    std::size_t least, most; // of one block
+  };
+  for (const auto& [ranks, least, most] :
+       {Limits{1, 1000, 1999}, Limits{2, 500, 999}, Limits{3, 333, 666}, Limits{7, 142, 285}}) {
+    CAPTURE(ranks);
     const plan::Spec spec{.collective = Collective::allgather, .ranks = ranks};
-    const auto blocks = static_cast<std::size_t>(ranks);
-    for (const std::size_t size : {0, 100, 999, 1000, 1500, 1999, 2000, 5000}) {
-      CAPTURE(ranks, size);
-      const std::size_t block = size / blocks;
-      const bool in = 1000 / blocks <= block && block <= 1999 / blocks;
-      CHECK(gather.holds(spec, block) == in);
-      CHECK((!in || block * blocks <= 1999));
-    }
+    CHECK_FALSE(gather.holds(spec, least - 1));
+    CHECK(gather.holds(spec, least));
+    CHECK(gather.holds(spec, most));
+    CHECK_FALSE(gather.holds(spec, most + 1));
   }
   const plan::Spec spec{.collective = Collective::allreduce, .ranks = 4};
   for (const std::size_t size : {999, 1000, 1999, 2000})

@@ -139,12 +139,15 @@ def check_interrupted(source, number):
             stderr=subprocess.DEVNULL, env={**os.environ, "STUBS": str(stubs),
                                             "PATH": f"{stubs}:/usr/bin:/bin",
                                             "CXX": str(stubs / "c++")})
-        end = time.monotonic() + 60
-        while not (stubs / "pid").exists():
-            assert time.monotonic() < end and tool.poll() is None, "no step began"
-            time.sleep(0.02)
-        tool.send_signal(number)
-        assert tool.wait(60) != 0
+        try:
+            end = time.monotonic() + 60
+            while not (stubs / "pid").exists():
+                assert time.monotonic() < end and tool.poll() is None, "no step began"
+                time.sleep(0.02)
+            tool.send_signal(number)
+            assert tool.wait(60) != 0
+        finally:
+            tool.kill()
         step = int((stubs / "pid").read_text())
         try:
             os.kill(step, signal.SIGKILL)

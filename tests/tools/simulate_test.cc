@@ -298,7 +298,7 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
             "have 2M or more.") != std::string::npos);
 }
 
-TEST_CASE("plan: a table and --explain follow RONDO_RULES, and refuse a damaged file",
+TEST_CASE("plan: a table and --explain follow RONDO_RULES_FILE, and refuse a damaged file",
           "[simulate]") {
   const TemporaryFolder folder;
   const std::string file = folder.file("r.csv");
@@ -306,7 +306,7 @@ TEST_CASE("plan: a table and --explain follow RONDO_RULES, and refuse a damaged 
                          "allreduce,1M,8,nvls\n"
                          "allreduce,1M,8,ring\n"
                          "allgather,1M,7,bruck\n";
-  const std::string plan = "RONDO_RULES=" + file + " $RONDO plan ";
+  const std::string plan = "RONDO_RULES_FILE=" + file + " $RONDO plan ";
   const Outcome explained = shell(plan + "allreduce -p 8 --bytes 512K,1M --explain");
   INFO(explained.out << explained.err);
   CHECK(explained.status == 0);

@@ -575,6 +575,37 @@ TEST_CASE("a consumer copies a body while the producer writes it", "[ring]") {
   }
 }
 
+TEST_CASE("every body arrives whole while both ends copy it", "[ring]") {
+  constexpr std::size_t kPiece = 256;
+  constexpr int kMessages = 5000;
+  const auto valueOf = [](int i, std::size_t at) {
+    return static_cast<std::byte>((static_cast<std::size_t>(i) * 7 + at / kPiece) % 255 + 1);
+  };
+  for (const bool takes : {false, true}) {
+    Ends ends(2);
+    ends.consumer.takeLines(takes);
+    std::thread consumer([&] {
+      std::vector<std::byte> to(kSlot);
+      for (int i = 0; i < kMessages; ++i) {
+        while (!ends.consumer.readable()) std::this_thread::yield();
+        while (!ends.consumer.copyWritten(to.data(), kSlot)) std::this_thread::yield();
+        for (std::size_t at = 0; at < kSlot; ++at)
+          if (to[at] != valueOf(i, at)) std::abort();
+        ends.consumer.release();
+      }
+    });
+    for (int i = 0; i < kMessages; ++i) {
+      while (!ends.producer.writable(kSlot)) std::this_thread::yield();
+      std::byte* const body = ends.producer.publishEarly({5, kSlot});
+      for (std::size_t at = 0; at < kSlot; at += kPiece) {
+        std::memset(body + at, static_cast<int>(valueOf(i, at)), kPiece);
+        ends.producer.wrote(at + kPiece, kSlot);
+      }
+    }
+    consumer.join();
+  }
+}
+
 TEST_CASE("bytes of an earlier message are never taken for a message", "[ring]") {
   const int lines = static_cast<int>(kLinesPerSlot);
   // The flag of the second half in the ring's next turn, and the flag that skips it.

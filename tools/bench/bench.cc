@@ -43,7 +43,7 @@ Options optionsFor(const BenchConfig& config) {
 Options controlOptions(const BenchConfig& config) {
   Options options = optionsFor(config);
   options.algorithm.clear();
-  options.rules.clear();
+  options.rules_file.clear();
   if (config.onGpu()) options.transports.clear();
   return options;
 }

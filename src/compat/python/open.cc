@@ -44,7 +44,7 @@ void set(Options& options, nb::handle value) {
 /// kInit explains them.
 constexpr Option kOptions[] = {
     {"algorithm", set<&Options::algorithm>},
-    {"rules", set<&Options::rules>},
+    {"rules_file", set<&Options::rules_file>},
     {"planner", set<&Options::planner>},
     {"profile", set<&Options::profile>},
     {"transports", set<&Options::transports>},
@@ -150,12 +150,12 @@ srun. Without a launcher it is a group of one rank. With rank and size, the rank
 address of the option comm_id, where rank 0 listens, or by the unique_id that one of them made.
 
 Options (strings if nothing else is said; the same on all ranks; the RONDO_* variables are their
-defaults): algorithm, rules, planner, profile, transports, deterministic (bool), checksum (bool),
-timeout, init_timeout, heartbeat (seconds), patient (bool), channel_bytes (int), threads (int),
-node, bind, socket_interface, comm_id, secret_file, tls (bool).
+defaults): algorithm, rules_file, planner, profile, transports, deterministic (bool), checksum
+(bool), timeout, init_timeout, heartbeat (seconds), patient (bool), channel_bytes (int), threads
+(int), node, bind, socket_interface, comm_id, secret_file, tls (bool).
 
 Raises rondo.Error with code "init_failed" after init_timeout (60 s); the text lists the missing
-ranks.
+ranks. If the process that made unique_id has ended, it does so at once.
 
 >>> with rondo.init() as comm:
 ...     comm.rank, comm.size

@@ -45,7 +45,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       "help environment`), until set here. The timeout is init_process_group()'s.");
   options.def(py::init<>());
   property<&rondo::Options::algorithm>(options, "algorithm", "RONDO_ALGO");
-  property<&rondo::Options::rules>(options, "rules", "RONDO_RULES");
+  property<&rondo::Options::rules_file>(options, "rules_file", "RONDO_RULES_FILE");
   property<&rondo::Options::planner>(options, "planner", "RONDO_PLANNER");
   property<&rondo::Options::profile>(options, "profile", "RONDO_PROFILE");
   property<&rondo::Options::transports>(options, "transports", "RONDO_TRANSPORT");

@@ -106,7 +106,7 @@ class Arguments(unittest.TestCase):
         self.refused("option timeout has a value of a wrong type", rondo.init, timeout="long")
         self.refused("threads: unknown algorithm 'none'; valid: ", rondo.threads, 2,
                      algorithm="none")
-        self.refused("no-such.csv", rondo.threads, 2, rules="no-such.csv",
+        self.refused("no-such.csv", rondo.threads, 2, rules_file="no-such.csv",
                      error=rondo.Error)
 
     def test_operator_of_type(self):
