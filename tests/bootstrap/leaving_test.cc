@@ -52,6 +52,23 @@ class PlayedHub {
   void move(const net::SocketAddress& to) {
     loop_->call([&] { link_->send(Type::moved, frames::Moved{0, to}); });
   }
+  /// Tells the rank that both ranks live and that `heir`, where rank 0 listens, may take over.
+  void tellHeir(const net::SocketAddress& heir) {
+    loop_->call([&] {
+      link_->send(Type::welcome, frames::Welcome{-1, kJob, {}});
+      link_->send(Type::standbys, frames::Standbys{true, true, {{0, heir}}});
+      link_->send(Type::present, frames::Present{1, -1, {true, true}, {false, false}});
+    });
+  }
+  /// Tells the rank that this hub serves, and that rank 0's process hosts it.
+  void serve() {
+    loop_->call([&] {
+      link_->send(Type::present, frames::Present{2, 0, {true, true}, {false, false}});
+    });
+  }
+  void die() {
+    loop_->call([&] { link_->close(); });
+  }
   /// Waits until the rank has sent such a message.
   bool heard(Type type) {
     return await([&] { return heard_.contains(type); });
@@ -138,6 +155,24 @@ TEST_CASE("a rank that ends while it connects to the next hub says bye there") {
     CHECK(next.heard(Type::bye));
     ends.join();
   }
+}
+
+// Proves: a rank that ends while the hub is replaced is not missing at the new hub.
+TEST_CASE("a rank that ends while it looks for a new hub says bye there") {
+  const net::Secret secret = net::Secret::random();
+  PlayedHub next(loopback(0), secret, answerBye);
+  PlayedHub first(loopback(0), secret, ignore);
+  auto membership = joinAt(first, secret);
+  REQUIRE(first.heard(Type::join));
+  first.tellHeir(next.address());
+  first.die();
+  REQUIRE(next.heard(Type::settled));
+  std::thread ends([&] { membership.reset(); });
+  std::this_thread::sleep_for(
+      50ms); // if the new hub serves before the rank ends, nothing is tested
+  next.serve();
+  CHECK(next.heard(Type::bye));
+  ends.join();
 }
 
 // Proves: a hub that is stopped keeps no rank from ending.

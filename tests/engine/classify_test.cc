@@ -1,4 +1,5 @@
 // How steps move their data: what the engine decides once for each plan.
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -6,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "engine/bound_plan.h"
 #include "engine/step.h"
 #include "plan/registry.h"
 #include "support/test.h"
+#include "transports/slot_ring.h"
 #include "transports/tuning.h"
 
 namespace rondo::test {
@@ -39,6 +42,16 @@ void forEachStep(Collective collective, const char* algorithm, int rank,
   engine::Fabric fabric(rank, 1, std::move(transports), std::move(peers), 128 << 10, false);
   const plan::RankPlan plan = plan::findAlgorithm(algorithm)->build({collective, 2, 0, 0}, rank);
   engine::BoundPlan bound = engine::bind(plan, {(64 << 10) / 4, DataType::int32}, fabric);
+  // What the channels would have if they were open.
+  base::AlignedBuffer memory(transport::SlotRing::bytesNeeded(2, 1024));
+  std::memset(memory.data(), 0, memory.size());
+  transport::SlotRing ring(memory.data(), 2, 1024, {});
+  for (engine::BoundLane& lane : bound.last)
+    for (engine::BoundStep& step : lane) {
+      for (engine::End* end : step.sends) end->ring = &ring;
+      for (engine::BoundOperand& input : step.inputs)
+        if (input.wire) input.wire->ring = &ring;
+    }
   engine::StepRunner(fabric, {}).classify(bound);
   for (const engine::BoundLane& lane : bound.last)
     for (const engine::BoundStep& step : lane) look(step);
