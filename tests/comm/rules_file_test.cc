@@ -41,7 +41,7 @@ std::string algorithmOf(Communicator& comm, std::size_t count) {
   return comm.algorithmFor(Collective::allreduce, count, DataType::float32);
 }
 
-/// What 3 ranks use for 1000 floats without a rules file.
+/// Name of the algorithm of an AllReduce of 1000 floats on 3 ranks without a rules file.
 std::string usual(Options options) {
   options.rules_file.clear();
   return Communicator::createAll(3, options)[0].algorithmFor(Collective::allreduce, 1000,
