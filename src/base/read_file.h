@@ -2,10 +2,12 @@
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -13,18 +15,29 @@
 
 namespace rondo::base {
 
+/// How long readFile() waits for the writer of a pipe.
+inline constexpr std::chrono::seconds kWriterPatience{10};
+
 /// Returns the contents of the file, or nothing, with the reason in errno, if it cannot be read.
-/// Also reads files of /proc and /sys, whose size is not known in advance.
-inline std::optional<std::string> readFile(const std::string& path) {
-  const int fd = aboveStreams(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+/// Also reads files of /proc and /sys, whose size is not known in advance, and pipes (`<(command)`
+/// in a shell): ETIMEDOUT if the writer sends nothing for `patience`.
+inline std::optional<std::string> readFile(const std::string& path,
+                                           std::chrono::milliseconds patience = kWriterPatience) {
+  const int fd = aboveStreams(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd < 0) return std::nullopt;
   std::string text;
   std::array<char, 4096> piece{};
   ssize_t got = 0;
   do {
+    pollfd ready{fd, POLLIN, 0}; // regular files are always ready
+    if (::poll(&ready, 1, static_cast<int>(patience.count())) == 0) {
+      got = -1;
+      errno = ETIMEDOUT;
+      break;
+    }
     got = ::read(fd, piece.data(), piece.size());
     if (got > 0) text.append(piece.data(), static_cast<std::size_t>(got));
-  } while (got > 0 || (got < 0 && errno == EINTR));
+  } while (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)));
   const int error = errno;
   ::close(fd);
   errno = error;
