@@ -341,7 +341,7 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   app->add_flag("--all", config->all, "With --check: all algorithms and collectives (default)")
       ->needs(check_flag);
   auto* table_flag = app->add_flag("--table", config->table,
-                                   "Print the lectures' two tables: counts next to the formulas");
+                                   "Print two tables of costs: counts next to formulas");
   app->add_option(
       "--bytes", config->bytes,
       "Sizes, as in rondo bench: those to compare (several, as 8,1M), for --table (one), or to cut "

@@ -47,7 +47,7 @@ namespace rondo::transport {
 /// slots in use have the size of the share, as for smaller ones, and the consumer writes to the
 /// lines of each piece that it has copied (where takingLinesPays()).
 ///
-/// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
+/// A larger body may be lent instead of copied: it stays in the producer's memory, and the consumer
 /// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
 /// the body into the slot. If the consumer's process does not map a body, both ends may copy parts
 /// of it to the consumer's memory ("share" it). If the consumer is late, the producer copies all

@@ -466,7 +466,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// `rank` is not a rank of it.
   const Place& placeOf(int rank) const;
   /// Returns the name of the transport to a peer: "inproc", "shm", "ucx" or "tcp"; between devices
-  /// "nvlink", "pcie" or "tcp"; "self" for this rank.
+  /// "nvlink", "pcie", "ucx" or "tcp"; "self" for this rank.
   std::string transportTo(int peer) const;
 
  private:

@@ -15,10 +15,9 @@ enum class LogLevel { none, error, warn, info, trace };
 /// Settings of one communicator. fromEnvironment() reads the variable that each field's comment
 /// names first. A second name, if there is one, is NCCL's, and is read if the RONDO variable is not
 /// set. An unknown value of a RONDO variable is Error(invalid_argument) that lists the valid ones;
-/// an unknown value of an NCCL variable is logged and ignored. All ranks must pass equal values,
-/// except for `device` and `node`. All ranks use rank 0's algorithm, rules_file, planner,
-/// profile, deterministic, checksum, channel_bytes and channel_depth, so that ranks cannot
-/// disagree.
+/// an unknown value of an NCCL variable is logged and ignored. Pass equal values on all ranks,
+/// except for `device` and `node`. Of algorithm, rules_file, planner, profile, deterministic,
+/// checksum, channel_bytes, channel_depth and trace_folder, all ranks use rank 0's value.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
@@ -135,10 +134,11 @@ struct RONDO_API Options {
   std::string bind;
 
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of prefixes of interface names; a leading
-  /// '^' excludes them, '=' asks for exact names. Empty: the interface that routes to the root. TCP
-  /// uses all interfaces that match at the same time, in the order of the list: the first interface
-  /// of one rank talks to the first of another. With '^' it uses one interface. The interfaces of a
-  /// machine must be in different networks. If one is slow or fails, the others carry its share.
+  /// '^' excludes them, '=' asks for exact names. Empty: the interface that routes to the
+  /// rendezvous address. TCP uses all interfaces that match at the same time, in the order of the
+  /// list: the first interface of one rank talks to the first of another. With '^' it uses one
+  /// interface. The interfaces of a machine must be in different subnets. If one is slow or fails,
+  /// the others carry its share.
   std::string socket_interface;
   /// RONDO_SOCKET_FAMILY, NCCL_SOCKET_FAMILY: AF_INET or AF_INET6. Empty: either.
   std::string socket_family;

@@ -52,9 +52,9 @@ namespace rondo {
 /// since all device memory is alike.
 ///
 /// Networks. Devices that cannot reach each other's memory, for example in different machines,
-/// communicate over TCP. A thread of the communicator moves messages between the network and host
-/// memory that the kernels use. It starts with the first such channel and polls for messages; it
-/// polls without sleeping for 0.2 ms after each. The first messages of a replayed graph may each
+/// communicate over UCX or TCP. A thread of the communicator moves messages between the network and
+/// host memory that the kernels use. It starts with the first such channel and polls for messages;
+/// it polls without sleeping for 0.2 ms after each. The first messages of a replayed graph may each
 /// wait for 1/100 of the pause before the replay, at most 1 ms.
 class Stream {
  public:

@@ -70,7 +70,7 @@ class TorchDataParallel {
       together.end();
     }
     reducer_.begin(synchronize);
-    // The reducer forms its buckets anew for the second step.
+    // The reducer forms its buckets again for the second step.
     for (std::size_t i = 0; i < views_.size(); ++i)
       if (views_[i].data_ptr() != reducer_.gradient(i)) adopt(i);
     if (find_unused_)

@@ -133,8 +133,8 @@ struct TrainReport {
 /// lost, because it has no copy or two neighbours died, all return to the last checkpoint that this
 /// run wrote, or the one it was resumed from, or to the beginning if `checkpoint` is set and there
 /// is none yet; TrainProgress::recovery says so. Without `checkpoint` the run then ends with
-/// Error(peer_dead). Residuals of hooks begin anew. New ranks join at the end of a step and get
-/// their part of parameters and optimizer state, and the position. `comm` is replaced by the
+/// Error(peer_dead). Residuals of hooks are reset to zero. New ranks join at the end of a step and
+/// get their part of parameters and optimizer state, and the position. `comm` is replaced by the
 /// communicator of the present ranks; the rank number may become lower, and the lowest rank writes
 /// the files. Times in the report are those since the last change of ranks, and the page shows only
 /// steps that the present lowest rank has recorded. A rank with an error of its own leaves, like

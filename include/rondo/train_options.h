@@ -198,7 +198,7 @@ struct TrainOptions {
     std::string door;
     /// Seconds that fewer than MIN ranks wait for others to join. Then the run ends.
     double wait = 60;
-    /// This rank is from joinTraining(): it never begins the run anew.
+    /// This rank is from joinTraining(): it never begins a new run.
     bool joined = false;
   } elastic;
 

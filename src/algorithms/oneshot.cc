@@ -2,8 +2,8 @@
 //
 // One round. Every rank receives p-1 messages of n bytes and combines them with its own input in
 // one pass, in rank order, so the result is equal on all ranks and deterministic. The fastest
-// algorithm for messages so small that only the number of rounds counts; the "naive" AllReduce of
-// the lectures.
+// algorithm for messages so small that only the number of rounds counts; also called the "naive"
+// AllReduce.
 //
 // Scan and ExclusiveScan: every rank sends to the ranks after it only, and reduces what it receives
 // from the ranks before it; an exclusive one leaves out its own input.

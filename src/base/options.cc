@@ -213,7 +213,8 @@ constexpr Entry kEntries[] = {
      showText<&Options::bind>},
     {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
      "prefixes of interface names to use, all at the same time (\"eth0,eth1\"; '^' excludes them, "
-     "and one is used; '=' asks for exact names); empty: the one that routes to the root",
+     "and one is used; '=' asks for exact names); empty: the one that routes to the rendezvous "
+     "address",
      setText<&Options::socket_interface>, showText<&Options::socket_interface>, interfacesFromNccl},
     {"RONDO_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "AF_INET or AF_INET6; empty: either",
      [](Options& options, const std::string& value, std::string_view what) {

@@ -1,5 +1,5 @@
-// The member's side of the control plane: what its thread does, with what the hub sends and in
-// time.
+// The member's side of the control plane: what its thread does with frames of the hub, and what it
+// does periodically.
 #include <algorithm>
 #include <utility>
 

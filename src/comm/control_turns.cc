@@ -1,4 +1,4 @@
-// Every turn that ends renews the time for the next one.
+// Waits for the earlier turns. The time limit starts again whenever one of them ends.
 #include "comm/control_turns.h"
 
 #include "base/clock.h"

@@ -16,7 +16,7 @@ class ControlTurns {
  public:
   std::uint64_t take() { return taken_.fetch_add(1); }
   /// Throws Error(timeout) if one of the earlier turns takes longer than `limit`. This turn then
-  /// never ends, and the later ones wait in vain.
+  /// never ends, and the later ones time out.
   void await(std::uint64_t turn, std::chrono::milliseconds limit);
   void end();
 

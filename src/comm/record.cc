@@ -1,3 +1,4 @@
+// Computes the size and the shape of calls for the recorder.
 #include "comm/record.h"
 
 #include <algorithm>

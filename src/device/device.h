@@ -1,4 +1,4 @@
-// The interface to a GPU for the engine and the transports: memory, marks in streams, launches. No
+// The interface to a GPU for the engine and the transports: memory, events (Mark), launches. No
 // CUDA type appears here, so host code needs no CUDA headers and tests can replace the GPU.
 #pragma once
 

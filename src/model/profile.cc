@@ -103,7 +103,7 @@ const Levels& Profile::reduceOf(std::size_t element_bytes) const {
 Profile idealProfile(double alpha, double beta) {
   Profile profile;
   profile.name = "ideal";
-  profile.source = "alpha + n beta, as in the lectures";
+  profile.source = "alpha + n beta (Hockney's model)";
   LinkProfile link;
   link.alpha = alpha;
   link.wire = Curve(beta);

@@ -119,9 +119,9 @@ struct Profile {
 /// The profile that Rondo uses where no other is given.
 const Profile& defaultProfile();
 
-/// The lectures' network: on every link a message of n bytes takes alpha + n * beta; each rank has
-/// a network interface; nothing else takes time. Messages have any size, and channels hold all of
-/// them.
+/// An ideal network, as in Hockney's model: on every link a message of n bytes takes alpha + n *
+/// beta; each rank has a network interface; nothing else takes time. Messages have any size, and
+/// channels hold all of them.
 Profile idealProfile(double alpha, double beta);
 
 /// What distinguishes kinds of machines: architecture, processor, number of processors, caches. A

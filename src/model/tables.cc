@@ -27,7 +27,7 @@ struct Subject {
   static const Algorithm& find(const char* name) {
     if (const Algorithm* algorithm = findAlgorithm(name)) return *algorithm;
     throw Error(ErrorCode::unsupported,
-                std::string("the lectures' tables need the algorithm '") + name + "'");
+                std::string("the tables need the algorithm '") + name + "'");
   }
 
   int mostWires(std::size_t first_rank = 0) const {

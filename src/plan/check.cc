@@ -1,4 +1,4 @@
-// Runs the checks in order. Each obligation has its own file.
+// Runs the checks in order; those of deadlock and closed_form are here.
 #include "plan/check.h"
 
 #include <algorithm>

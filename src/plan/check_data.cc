@@ -1,7 +1,8 @@
-// Checks obligations 4 and 5: the final content of each chunk, and how it was reduced.
+// Checks the obligation data_flow: the final content of each chunk, and how it was reduced.
 //
 // Every value is symbolic: undefined, a contribution (chunk c of rank r's input), or a reduction of
-// values. Conflicting steps are ordered (obligation 3), so one order of the steps represents all.
+// values. Conflicting steps are ordered (obligation race), so one order of the steps represents
+// all.
 #include <algorithm>
 #include <map>
 

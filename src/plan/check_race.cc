@@ -1,4 +1,5 @@
-// Checks obligation 3: conflicting accesses of a chunk by several lanes of a rank are ordered.
+// Checks the obligation race: conflicting accesses of a chunk by several lanes of a rank are
+// ordered.
 //
 // Happens-before is kept as vector clocks with one entry per lane of a rank: entry l of a step is
 // the number of steps of lane l that are done before it starts. A first pass uses only the order

@@ -1,4 +1,4 @@
-// Checks obligations 0 and 1: plans are well-formed, and sends match receives.
+// Checks the obligations well_formed and matching.
 #include <algorithm>
 
 #include "plan/check_parts.h"

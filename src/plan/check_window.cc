@@ -1,4 +1,4 @@
-// Checks the part of obligation 3 that concerns windows: accesses by several ranks.
+// Checks the part of the obligation race that concerns windows: accesses by several ranks.
 //
 // A window serves one tile after the other, of this plan and of the next one, and no message tells
 // its owner that other ranks are done with it. So each step that touches all ranks' windows needs

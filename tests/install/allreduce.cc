@@ -1,4 +1,4 @@
-// Adds up one vector per rank: two threads, or as many processes as a launcher starts.
+// Sums the vectors of all ranks: two threads, or as many processes as a launcher starts.
 #include <rondo/rondo.h>
 #include <cstdio>
 #include <thread>

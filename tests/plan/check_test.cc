@@ -61,7 +61,7 @@ TEST_CASE("the plans that the other tests break are right") {
   }
 }
 
-TEST_CASE("obligation 0: steps, channels and ranks are well-formed") {
+TEST_CASE("well_formed: steps, channels and ranks are well-formed") {
   const auto wrong = [](auto change, const std::vector<std::string>& words) {
     Plans plans = oneShot(3);
     change(plans);
@@ -94,7 +94,7 @@ TEST_CASE("obligation 0: steps, channels and ranks are well-formed") {
       {"rank 0 lane 1 step 0", "which lane 0 uses too"});
 }
 
-TEST_CASE("obligation 1: the i-th send and receive of a channel agree") {
+TEST_CASE("matching: the i-th send and receive of a channel agree") {
   Plans more = oneShot(2);
   more[0].lanes[0].steps.insert(more[0].lanes[0].steps.begin(), step(more, 0, 0));
   expect(more, Obligation::matching, {"channel 0->1", "rank 0 sends 2", "rank 1 receives 1"});
@@ -109,7 +109,7 @@ TEST_CASE("obligation 1: the i-th send and receive of a channel agree") {
          {"rank 0 lane 0 step 0", "message 0 of channel 0->1", "rank 1 lane 0 step 0", "chunk 1"});
 }
 
-TEST_CASE("obligation 2: no cycle of waits, at each depth") {
+TEST_CASE("deadlock: no cycle of waits, at each depth") {
   // Both ranks receive before they send: a deadlock at any depth.
   Plans plans = oneShot(2);
   for (auto& plan : plans) std::swap(plan.lanes[0].steps[0], plan.lanes[0].steps[1]);
@@ -145,7 +145,7 @@ TEST_CASE("obligation 2: no cycle of waits, at each depth") {
   expect(late, Obligation::deadlock, {"rank 0 lane 0 step 0", "must run after"});
 }
 
-TEST_CASE("obligation 3: lanes that share memory are ordered") {
+TEST_CASE("race: lanes that share memory are ordered") {
   // Without one of its dependencies the ring's lanes race for scratch or output.
   for (const int ranks : {2, 3, 5}) {
     const Plans right = threeLaneRing(ranks);
@@ -175,7 +175,7 @@ TEST_CASE("obligation 3: lanes that share memory are ordered") {
   expect({builder.take()}, Obligation::race, {"rank 0 lane 0 step 2", "over a part of"});
 }
 
-TEST_CASE("obligation 4: every output has each contribution once, and nothing undefined is read") {
+TEST_CASE("data_flow: every output has each contribution once, and nothing undefined is read") {
   Plans lacks = oneShot(3);
   step(lacks, 1, 1).inputs.erase(step(lacks, 1, 1).inputs.begin() + 1);
   expect(lacks, Obligation::data_flow, {"rank 1: out[0]", "lacks rank 1's chunk 0"});
@@ -214,7 +214,7 @@ TEST_CASE("obligation 4: every output has each contribution once, and nothing un
          {"rank 0 lane 0 step 1 reads in[0]", "overwritten", "in place"});
 }
 
-TEST_CASE("obligation 4, barrier: no rank leaves before all have entered") {
+TEST_CASE("data_flow, barrier: no rank leaves before all have entered") {
   const Spec spec{.collective = Collective::barrier, .ranks = 3};
   Plans plans; // each rank receives only from the left
   for (int r = 0; r < 3; ++r) {
@@ -227,7 +227,7 @@ TEST_CASE("obligation 4, barrier: no rank leaves before all have entered") {
   expect(plans, Obligation::data_flow, {"rank 0 may leave the barrier before rank 1 has entered"});
 }
 
-TEST_CASE("obligation 5: the order of reduction is recorded") {
+TEST_CASE("data_flow: the order of reduction is recorded") {
   for (const int ranks : {2, 3, 4, 8}) {
     const auto order = [](const Plans& plans) { return check(plans).reduction; };
     Plans plans = oneShot(ranks);
@@ -254,7 +254,7 @@ TEST_CASE("obligation 5: the order of reduction is recorded") {
   CHECK(check(threeLaneRing(4)).reduction.example == "((0 + 1) + 2) + 3");
 }
 
-TEST_CASE("obligation 6: the closed form must equal the counts") {
+TEST_CASE("closed_form: the closed form must equal the counts") {
   const auto withForm = [](ClosedForm form) {
     return check(oneShot(4), {.closed_form = form}).text();
   };

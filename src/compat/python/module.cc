@@ -86,7 +86,7 @@ Arrays are NumPy arrays, objects with the buffer protocol, and arrays with __dlp
 memory. They must be C-contiguous and in native byte order, and are used where they are. Types:
 int8 to int64, uint8 to uint64, float16, bfloat16, float8_e4m3fn, float8_e5m2, float32, float64.
 
-Calls release Python's lock while they wait. Ctrl-C ends a blocking call with KeyboardInterrupt; it
+Calls release the GIL while they wait. Ctrl-C ends a blocking call with KeyboardInterrupt; it
 aborts the communicator, so that the other ranks' calls end too. In split(), shrink() and close() it
 ends only the wait. No call waits for ever: after `timeout` (120 s) without progress it raises
 Error. ArgumentError and DTypeError leave the communicator usable; other errors break it, and

@@ -1,11 +1,11 @@
-// Releases Python's lock while a thread waits for other threads that may need it.
+// Releases the GIL while a thread waits for other threads that may need it.
 #pragma once
 
 #include <torch/csrc/python_headers.h>
 
 namespace rondo::compat {
 
-/// Releases Python's lock, if this thread holds it, for the lifetime of the object.
+/// Releases the GIL, if this thread holds it, for the lifetime of the object.
 class WithoutInterpreter {
  public:
   WithoutInterpreter() {

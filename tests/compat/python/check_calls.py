@@ -144,7 +144,7 @@ class Futures(unittest.TestCase):
         while time.monotonic() < until:
             steps += 1
         self.assertTrue(waiting.is_alive())
-        self.assertGreater(steps, 1000)  # with Python's lock held there would be none at all
+        self.assertGreater(steps, 1000)  # with the GIL held there would be none at all
         self.second.barrier()
         waiting.join(DEADLINE)
         self.assertFalse(waiting.is_alive())
