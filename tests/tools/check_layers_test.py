@@ -68,7 +68,7 @@ VIOLATIONS = [
     ("src/comm/planted.cc", '#include "tests/support/test.h"', "src/comm"),
     ("src/base/planted.cc", '#include "../plan/plan.h"', "path"),
     ("src/base/planted.cc", '#include "board.h"', "path"),
-    ("src/planted/planted.cc", "int planted;", "room"),
+    ("src/planted/planted.cc", "int planted;", "folder"),
     ("src/engine/planted.cc", "#include <dnnl.h>", "oneDNN"),
     ("src/engine/planted.cc", "#include <oneapi/dnnl/dnnl.hpp>", "oneDNN"),
     ("src/base/planted.cc", "#include <zlib.h>", "zlib"),
@@ -85,7 +85,7 @@ VIOLATIONS = [
 # (what a rule of the tool becomes, rule that must be named, what is said of it)
 IDLE_RULES = [
     ('"src/net": (["base"]', '"src/planted": ([], ""), "src/net": (["base"]', "src/planted",
-     "no file is in this room"),
+     "no file is in this folder"),
     ('"src/net": (["base"]', '"src/net": (["base", "train"]', "src/net", "no file uses"),
     ('"src/net": (["base"]', '"src/net": (["base", "kernels/reduce.h"]', "src/net", "no file uses"),
     ('"zlib": (r"zlib\\.h$", [', '"zlib": (r"zlib\\.h$", ["src/net", ', "zlib", "no file uses"),
@@ -184,7 +184,7 @@ def main():
         expect(code == 0, "the copy passes before anything is planted", output)
         for path, line, rule in VIOLATIONS:
             said = planted(check, copy, path, line)
-            expect(f"{path}:{1 if rule == 'room' else 2}: [{rule}]" in said,
+            expect(f"{path}:{1 if rule == 'folder' else 2}: [{rule}]" in said,
                    f"{path}: {line} breaks [{rule}]", said)
         for path, line in ALLOWED:
             said = planted(check, copy, path, line)
