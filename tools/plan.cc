@@ -340,8 +340,8 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
                                    "1, 2 and 8, no races, correct data flow, closed forms");
   app->add_flag("--all", config->all, "With --check: all algorithms and collectives (default)")
       ->needs(check_flag);
-  auto* table_flag = app->add_flag("--table", config->table,
-                                   "Print two tables of costs: counts next to formulas");
+  auto* table_flag =
+      app->add_flag("--table", config->table, "Print two tables of costs: counts next to formulas");
   app->add_option(
       "--bytes", config->bytes,
       "Sizes, as in rondo bench: those to compare (several, as 8,1M), for --table (one), or to cut "

@@ -66,7 +66,7 @@ std::unique_ptr<Job> begin(const Run& run, const Folder& folder, int ranks = 4) 
 
 std::unique_ptr<Job> joiner(const Run& run, const Folder& folder, int number) {
   return std::make_unique<Job>(
-      "exec timeout -s KILL 60 env " + environment(run) + " " RONDO_TEST_PROGRAMS "/program_" +
+      "exec " + kLimited + "env " + environment(run) + " " RONDO_TEST_PROGRAMS "/program_" +
           words(run, folder, std::to_string(number), "join") + " 2>/dev/null",
       1);
 }
@@ -352,7 +352,7 @@ TEST_CASE("a killed rank is started again by the launcher and joins the run") {
                                run.strategy + " mlp " + std::to_string(run.epochs) +
                                " 2:4 '' 0 -1 none 4 0\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
-  Job job("exec timeout -s KILL 60 env " + environment(run) +
+  Job job("exec " + kLimited + "env " + environment(run) +
               " " RONDO_COMMAND " run -p 4 --restart 1 -- " + script + " 2>/dev/null",
           4);
   REQUIRE(job.ready());

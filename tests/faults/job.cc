@@ -22,7 +22,7 @@ long long now() {
 
 std::string Job::underLauncher(int ranks, const std::string& environment,
                                const std::string& program) {
-  return "exec timeout -s KILL 60 env " + environment + " " RONDO_COMMAND " run -p " +
+  return "exec " + kLimited + "env " + environment + " " RONDO_COMMAND " run -p " +
          std::to_string(ranks) + " -- " RONDO_TEST_PROGRAMS "/program_" + program + " 2>/dev/null";
 }
 
@@ -31,7 +31,7 @@ std::string Job::withoutLauncher(int ranks, const std::string& environment,
   const std::string port = std::to_string(freePort());
   std::string command;
   for (int rank = 0; rank < ranks; ++rank)
-    command += "timeout -s KILL 60 env " + environment + " RONDO_RANK=" + std::to_string(rank) +
+    command += kLimited + "env " + environment + " RONDO_RANK=" + std::to_string(rank) +
                " RONDO_SIZE=" + std::to_string(ranks) + " RONDO_COMM_ID=127.0.0.1:" + port +
                " " RONDO_TEST_PROGRAMS "/program_" + program + " " + streams + " & ";
   return command + "wait";

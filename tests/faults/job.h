@@ -48,7 +48,11 @@ struct Training {
   int ranks = 0;                           ///< at the end
 };
 
-/// Ranks that run a test program, for at most a minute. A rank prints "ready RANK PID", and at the
+/// A command that ends what follows after a time in which any job has ended, also if other tests
+/// load the machine.
+inline const std::string kLimited = "timeout -s KILL 240 ";
+
+/// Ranks that run a test program. A rank prints "ready RANK PID", and at the
 /// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT", "heard RANK TEXT", "logged RANK TEXT",
 /// "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" or "refused RANK TEXT"; ranks that train "step
 /// RANK NUMBER RANKS" and "trained RANK ACCURACY STEPS RANKS".
