@@ -183,7 +183,8 @@ void addPasses(CLI::App& app, TrainQuestion& question) {
                                 "default: the passes are measured here, on one processor");
   app.add_option("--times", question.report,
                  "Take the times of the passes from this report of `rondo train --json` on one "
-                 "rank, with the same samples in a micro-batch")
+                 "rank, or with --strategy local on as many ranks as compute at the same time; "
+                 "with the same samples in a micro-batch")
       ->excludes(tflops);
   app.add_option("--optimizer-ms", question.optimizer_ms, "Milliseconds of the optimizer's step");
 }

@@ -49,9 +49,11 @@ StepModel stepModel(const std::string& name, const std::string& shape, std::size
 /// Each sets the times of all layers. Backward passes are assumed to have twice the operations of
 /// forward passes, and layers without multiplications to take no time.
 void timeByRate(StepModel& model, double flops_per_second);
-/// The times in a JSON report of `rondo train` on one rank, divided among the layers by their
-/// operations. Throws Error(data) "FILE:LINE: WHY" unless it is the report of the same model on one
-/// rank with the same samples in a micro-batch.
+/// The times in a JSON report of `rondo train` on one rank, or of strategy local on several,
+/// divided among the layers by their operations. Ranks of strategy local compute at the same time,
+/// so their times contain what ranks lose because they share caches and memory. Throws Error(data)
+/// "FILE:LINE: WHY" unless it is such a report of the same model with the same samples in a
+/// micro-batch.
 void timeByReport(StepModel& model, const std::string& file);
 /// Measures the times on this processor, as the trainer does for a pipeline. Within a unit of the
 /// pipeline the time is divided among the layers by their operations.

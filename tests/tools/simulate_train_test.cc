@@ -466,43 +466,4 @@ TEST_CASE("simulate train: wrong options are refused", "[train]") {
   }
 }
 
-// Proves: a report that is cut anywhere, of another version, or without micro-batches is refused
-// with file and line.
-TEST_CASE("simulate train: a damaged or foreign report is refused with its line", "[train]") {
-  const TemporaryFolder folder;
-  const std::string file = folder.file("report.json");
-  const std::string good =
-      "{\n\"version\": 1,\n"
-      "\"options\": {\"model\": \"mlp\", \"accumulate\": 1, \"batch\": 32},\n"
-      "\"ranks\": 1,\n"
-      "\"step_parts_ms\": {\"data\": 1, \"forward\": 2, \"backward\": 4, \"optimizer\": 1}\n}\n";
-  const auto refusal = [&](const std::string& text) -> std::string {
-    std::ofstream(file, std::ios::trunc) << text;
-    StepModel model = stepModel("mlp", "", 32);
-    try {
-      timeByReport(model, file);
-    } catch (const Error& error) {
-      CHECK(error.code() == ErrorCode::data);
-      return error.what();
-    }
-    return "it was read";
-  };
-  CHECK(refusal(good) == "it was read");
-  for (std::size_t bytes = 0; bytes + 2 < good.size(); ++bytes) {
-    INFO(good.substr(0, bytes));
-    CHECK(refusal(good.substr(0, bytes)).starts_with(file + ":"));
-  }
-  const auto changed = [&](const std::string& from, const std::string& to) {
-    std::string text = good;
-    return refusal(text.replace(text.find(from), from.size(), to));
-  };
-  CHECK(changed("\"version\": 1", "\"version\": 2") == file + ":2: version is 2, but must be 1");
-  CHECK(changed("\"version\": 1,", "").find("\"version\" is missing") != std::string::npos);
-  CHECK(changed("\"accumulate\": 1", "\"accumulate\": 0") == file + ":3: accumulate is below 1");
-  CHECK(changed("\"batch\": 32", "\"batch\": 31") == file + ":3: batch is 31, but must be 32");
-  CHECK(changed("\"forward\": 2", "\"forward\": -2") ==
-        file + ":5: \"forward\" must not be negative");
-  CHECK(changed("\"forward\": 2", "\"forward\": 1e999").starts_with(file + ":5: "));
-}
-
 } // namespace rondo::test

@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "rondo/communicator.h"
 #include "tools/bench/json.h"
 #include "tools/bench/measure.h"
+#include "tools/bench/rules.h"
 #include "tools/bench/shape.h"
 #include "tools/bench/table.h"
 #include "tools/command.h"
@@ -99,6 +101,12 @@ TableResult measureTable(const BenchConfig& config, Communicator& control, Commu
   return table;
 }
 
+int nodesOf(const Communicator& comm) {
+  std::set<std::string> nodes;
+  for (int rank = 0; rank < comm.size(); ++rank) nodes.insert(comm.placeOf(rank).node);
+  return static_cast<int>(nodes.size());
+}
+
 /// What a rank owns, in the order of construction; destruction must be in reverse order.
 struct Rank {
   std::shared_ptr<Gpu> gpu; ///< null: buffers are in host memory
@@ -125,13 +133,19 @@ bool measureAll(const BenchConfig& config, const Meeting& meeting, Rank& self) {
     const std::string& algorithm = config.algorithms[i];
     options.algorithm = algorithm.empty() ? from_environment
                                           : std::string(name(config.collective)) + ":" + algorithm;
+    if (!config.rules.empty() && algorithm.empty()) { // what the planner itself chooses
+      options.algorithm.clear();
+      options.rules_file.clear();
+    }
     comm.reset();
     comm = Communicator::create(meeting.table(i, *control), options);
     if (gpu) comm->setStream(gpu->stream());
     environment.transport = transportsOf(*comm);
+    environment.nodes = nodesOf(*comm);
     if (printer && i == 0) print(headerText(config, environment));
     tables.push_back(measureTable(config, *control, *comm, gpu, algorithm));
   }
+  if (printer && !config.rules.empty()) print(writeRules(config, environment, tables));
   if (printer && !config.json.empty()) {
     writeFile(config.json, jsonText(config, environment, tables));
   }
@@ -204,8 +218,9 @@ int runBench(const BenchConfig& config) {
     setenv("CUDA_MODULE_LOADING", "EAGER", 0); // lazy loading may wait for running kernels
     if (!config.launched) config.open_gpu((config.ranks - 1) / config.ranks_per_gpu); // or throws
   }
-  if (!config.json.empty() && (!config.launched || Rendezvous::detectLauncher().rank == 0))
-    requireWritable("--output_file", config.json);
+  const bool writes = !config.launched || Rendezvous::detectLauncher().rank == 0;
+  if (writes && !config.json.empty()) requireWritable("--output_file", config.json);
+  if (writes && !config.rules.empty()) requireNewRules(config.rules);
   if (config.threads) return benchThreads(config);
   if (config.launched) return benchProcess(config, Rendezvous::detectLauncher());
   SpawnOptions spawn;

@@ -3,10 +3,13 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "rondo/error.h"
 #include "rondo/rendezvous.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/rules.h"
+#include "tools/bench/shape.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
 #include "tools/parse.h"
@@ -144,6 +147,36 @@ void addReport(CLI::App& app, BenchConfig& config, Words& words) {
       ->group(group);
   app.add_option("-J,--output_file", config.json, "Also write the results to this file as JSON")
       ->group(group);
+  app.add_option("--rules", config.rules,
+                 "Write a rules file (RONDO_RULES_FILE) that names the fastest algorithm where it "
+                 "is more than 5% faster than the planner's choice. Measures --algorithm (default: "
+                 "all) and the planner's choice, in two rounds. The file must not exist")
+      ->group(group);
+}
+
+/// Sets what is measured, from the words of --algorithm. Throws Error(invalid_argument), also if a
+/// rules file cannot describe it.
+void setAlgorithms(BenchConfig& config, std::string algorithm) {
+  const bool rules = !config.rules.empty();
+  if (algorithm.empty() && rules) algorithm = "all";
+  if (algorithm.empty()) return;
+  if (config.collective == Collective::sendrecv) {
+    if (algorithm == "all" && !rules) return;
+    throw Error(ErrorCode::invalid_argument, "sendrecv has no algorithms to choose from");
+  }
+  config.algorithms = parseAlgorithmList(algorithm, config.collective, config.ranks);
+  if (!rules) return;
+  std::set<std::size_t> sizes;
+  for (const DataType type : config.types)
+    for (const std::size_t count : elementCounts(config, type, config.ranks))
+      sizes.insert(count * sizeOf(type) * blocksOfSize(config.collective, config.ranks));
+  if (sizes.size() > kMostRuleSizes)
+    throw Error(ErrorCode::invalid_argument,
+                "--rules: " + std::to_string(sizes.size()) + " sizes are measured; at most " +
+                    std::to_string(kMostRuleSizes) + " fit into a rules file");
+  if (config.rules == config.json)
+    throw Error(ErrorCode::invalid_argument, "--rules and -J name the same file");
+  config.algorithms = tablesForRules(config.algorithms);
 }
 
 /// Turns the words into the configuration. Throws Error(invalid_argument).
@@ -196,14 +229,7 @@ void parseConfig(BenchConfig& config, const Words& words, bool ranks_given) {
     for (const ReduceOp op : config.ops) any = any || op.supports(type);
   }
   if (!any) refuse("operator " + words.ops + " is not defined on type " + words.types);
-  if (!words.algorithm.empty()) {
-    if (config.collective == Collective::sendrecv && words.algorithm != "all") {
-      refuse("sendrecv has no algorithms to choose from");
-    }
-    if (config.collective != Collective::sendrecv) {
-      config.algorithms = parseAlgorithmList(words.algorithm, config.collective, config.ranks);
-    }
-  }
+  setAlgorithms(config, words.algorithm);
 }
 
 } // namespace
@@ -233,6 +259,7 @@ Action addBench(CLI::App& parent, const std::vector<std::string>& arguments) {
       "  rondo bench allreduce --algorithm all --transport shm -b 0 -e 4M\n"
       "  rondo bench reduce -p 8 -d all -o all -b 64K -e 64K -r 3 --transport tcp\n"
       "  rondo bench allreduce --device cuda -p 4 --ranks-per-gpu 4 -e 256M\n"
+      "  rondo bench allreduce -p 4 --transport tcp --rules rules.csv\n"
       "  mpirun -np 4 rondo bench allgather -J result.json\n");
   CLI::Option* ranks = app->get_option("--ranks");
   return [config, words, ranks] {

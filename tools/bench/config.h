@@ -47,6 +47,7 @@ struct BenchConfig {
   /// One table for each; an empty text: the communicator's choice.
   std::vector<std::string> algorithms = {""};
   std::string json;                   ///< file to write; empty: none
+  std::string rules;                  ///< rules file to write; empty: none
   std::vector<std::string> arguments; ///< as given, for the JSON file
 
   bool onGpu() const { return ranks_per_gpu > 0; }

@@ -14,7 +14,7 @@ struct Environment {
   std::string version;
   std::string host, processor; ///< of rank 0
   int cores = 0;               ///< online
-  int ranks = 1;
+  int ranks = 1, nodes = 1;
   std::string kind;      ///< "processes", "threads", or the launcher's name
   std::string transport; ///< from rank 0 to the others, such as "shm" or "shm, tcp"
   std::string gpu;       ///< of rank 0; empty: buffers are in host memory
