@@ -20,7 +20,9 @@
  * rank that should replace a dead hub was stopped meanwhile: then they get an error. A hub says
  * farewell only if no running rank wants to stay.
  *
- * Options: N, the ranks (3 or 4); FAULTS (default 1); MOST_LEAVE, how many may leave.
+ * Options: N, the ranks (default 3); FAULTS (default 1); MOST_LEAVE, how many may leave. With N=4
+ * and a fault, a rank may give up its search before the shorter limit of another one has passed, and
+ * then a rule is broken: that order is impossible, and must be left out before N=4 says anything.
  * Broken variants, which must fail, and the rule that they break:
  *   STALE        an answer to an offer counts, although a rank has left since   a rank is named
  *   AT_ONCE      a hub that was stopped decides before it reads who has left     a rank is named
