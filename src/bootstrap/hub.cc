@@ -106,6 +106,7 @@ void Hub::Impl::accept(net::Accepted peer) {
     link->close();
     return;
   }
+  if (settings_.succession) limitComing();
   World& world = worlds_.at(size);
   auto member = std::make_shared<Member>();
   member->rank = rank;

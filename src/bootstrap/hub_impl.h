@@ -136,7 +136,14 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// By rank: whether it is still there.
   static std::vector<bool> reachableRanks(const World& world);
   void succeeded(World& world, Member& member, const frames::Succeeded& answer);
+  /// Calls choose() when the frames that have arrived by now have been read: after so many turns of
+  /// the loop.
+  void chooseLater(int size, int rank, std::size_t turns);
+  /// Moves the hub to a rank that has answered, or offers it again if a rank has gone since.
+  void choose(World& world, int rank);
   void takeOver(const Succession& from);
+  /// From now on the ranks have a limited time to connect. Does nothing the next time.
+  void limitComing();
   void roster(World& world, Member& member, const frames::Roster& part);
   void leaveSilently(World& world, Group& group);
   /// For a new hub that has the majority. If one rank has the result of the last exchange, sends it
@@ -225,8 +232,11 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   Gap gap_;
   bool stopped_ = false;
   int heir_ = -1; ///< the rank that was offered the hub last
-  /// Ranks that were offered the hub and have not answered; and which ranks were there then.
-  std::map<int, std::vector<bool>> offered_;
+  struct Offer {
+    std::vector<bool> expected;                ///< which ranks were there then
+    std::optional<net::SocketAddress> address; ///< of the rank's new hub, when it has answered
+  };
+  std::map<int, Offer> offered_; ///< by rank; without those that declined
   std::shared_ptr<HandOver> handing_over_;
   net::EventLoop::Id settle_timer_ = 0, probe_timer_ = 0, offer_timer_ = 0, ask_timer_ = 0;
   /// Questions whose answers no longer matter. An end in the middle of the handshake would look

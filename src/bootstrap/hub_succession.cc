@@ -142,7 +142,7 @@ void Hub::Impl::sendOffer(World& world, Member& member) {
   if (world.changed) tellPresence(world); // the heir passes it on
   base::log(LogLevel::info, "rank ", member.rank, " is offered the control plane");
   const frames::Succeed offer{reachableRanks(world)};
-  offered_[member.rank] = offer.expected;
+  offered_[member.rank] = {offer.expected, std::nullopt};
   member.link->send(Type::succeed, offer);
 }
 
@@ -168,17 +168,38 @@ void Hub::Impl::offer(int after) {
 
 void Hub::Impl::succeeded(World& world, Member& member, const frames::Succeeded& answer) {
   const auto offered = offered_.find(member.rank);
-  if (offered == offered_.end()) violation("it hosts a control plane that was not offered to it");
+  if (offered == offered_.end() || offered->second.address)
+    violation("it hosts a control plane that was not offered to it");
+  if (!answer.address) {
+    offered_.erase(offered);
+    return offer(member.rank);
+  }
+  offered->second.address = answer.address;
+  // While this process was stopped, ranks may have said bye and ended without an answer.
+  chooseLater(world.size, member.rank, 2 + world.members.size() / net::EventLoop::kEventsAtOnce);
+}
+
+void Hub::Impl::chooseLater(int size, int rank, std::size_t turns) {
+  loop_->post([weak = weak_from_this(), size, rank, turns] {
+    const auto self = weak.lock();
+    if (!self || self->stopped_) return;
+    if (turns > 1) self->chooseLater(size, rank, turns - 1);
+    else self->choose(self->worlds_.at(size), rank);
+  });
+}
+
+void Hub::Impl::choose(World& world, int rank) {
+  const auto offered = offered_.find(rank);
+  if (offered == offered_.end() || !offered->second.address) return; // it has gone meanwhile
   // Its hub would wait for ranks that have ended since the offer.
-  if (answer.address && offered->second != reachableRanks(world)) return sendOffer(world, member);
-  offered_.erase(offered);
-  if (!answer.address) return offer(member.rank);
-  base::log(LogLevel::info, "rank ", member.rank, " hosts the control plane from now on");
-  const frames::Moved moved{member.rank, *answer.address};
-  for (const auto& [rank, other] : world.members) {
-    if (!other->reachable()) continue;
-    other->link->send(Type::moved, moved);
-    other->gone = true;
+  if (offered->second.expected != reachableRanks(world))
+    return sendOffer(world, *world.members.at(rank));
+  base::log(LogLevel::info, "rank ", rank, " hosts the control plane from now on");
+  const frames::Moved moved{rank, *offered->second.address};
+  for (const auto& [other, member] : world.members) {
+    if (!member->reachable()) continue;
+    member->link->send(Type::moved, moved);
+    member->gone = true;
   }
   handOverEnds(true);
   endIfAllGone(world);
@@ -204,6 +225,12 @@ void Hub::Impl::takeOver(const Succession& from) {
     else if (claims_ || !expected) asked.push_back(rank);
   }
   for (const int rank : asked) probe(world, rank);
+  // A hub that was opened for an offer does not know when the ranks are sent to it.
+  if (claims_) limitComing();
+}
+
+void Hub::Impl::limitComing() {
+  if (settle_timer_ != 0) return;
   // One that has ended refuses the connection: it is dead, not unresponsive.
   ask_timer_ = loop_->after(kAskTime, [weak = weak_from_this()] {
     const auto self = weak.lock();

@@ -218,6 +218,7 @@ void Membership::sayBye() {
 }
 
 void Membership::departed() {
+  dropOffered(); // the old hub reads the bye before it decides on the answer to its offer
   loop_->cancel(depart_timer_);
   loop_->cancel(move_timer_);
   search_.reset();

@@ -208,7 +208,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
 
   void run() {
     loop_thread_ = std::this_thread::get_id();
-    std::array<epoll_event, 64> events{};
+    std::array<epoll_event, kEventsAtOnce> events{};
     for (;;) {
       const int ready =
           ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleepTime());

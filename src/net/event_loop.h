@@ -19,6 +19,8 @@ namespace rondo::net {
 class EventLoop {
  public:
   using Id = std::uint64_t; ///< never zero, never reused
+  /// Descriptors that one turn of the loop serves at most, before it runs the posted functions.
+  static constexpr std::size_t kEventsAtOnce = 64;
 
   /// The process's loop. Throws Error(system) when it cannot be started.
   static std::shared_ptr<EventLoop> get();

@@ -83,6 +83,28 @@ void agree(Job& job, const std::vector<int>& ranks) {
     if (rank != ranks[0]) CHECK(job.at(rank).line() == first);
 }
 
+/// Starts three ranks. Rank 2 has left its communicator, so it gets no offer. When this returns,
+/// rank 1 is stopped, and the leaving host has offered it the control plane.
+void offerToStopped(Job& job, const Log& log) {
+  for (const int rank : {0, 1}) job.start(rank);
+  job.start(2, {}, "leave");
+  for (const int rank : {0, 1, 2}) REQUIRE(job.at(rank).line() == "ready");
+  job.at(2).tell("go");
+  CHECK(job.at(2).line() == "left");
+  job.at(1).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).tell("go");
+  REQUIRE(log.offered(1));
+}
+
+/// Requires that rank 1 takes over, and names no rank until it leaves.
+void namesNobody(Job& job, const Log& log) {
+  REQUIRE(log.says("rank 1 hosts the control plane from now on"));
+  CHECK(job.at(1).line(4s) == "");
+  job.at(1).tell("go");
+  CHECK(job.at(1).line() == "done");
+}
+
 } // namespace
 
 // Proves: a stopped successor does not end the supervision of the job. Another rank takes over, and
@@ -177,24 +199,51 @@ TEST_CASE("a stopped successor that continues too late is told that the others g
 TEST_CASE("a rank leaves while a stopped successor has not answered yet: nobody is named") {
   const Log log;
   Job job(Host::rank_zero, 3, "quit", log.in(kRare));
-  for (const int rank : {0, 1}) job.start(rank);
-  job.start(2, {}, "leave");
-  for (const int rank : {0, 1, 2}) REQUIRE(job.at(rank).line() == "ready");
-  job.at(2).tell("go"); // it has left its communicator, so it gets no offer
-  CHECK(job.at(2).line() == "left");
-  job.at(1).signal(SIGSTOP);
-  std::this_thread::sleep_for(200ms);
-  job.at(0).tell("go");
-  REQUIRE(log.offered(1));
+  offerToStopped(job, log);
   job.at(2).hangUp();
   REQUIRE(log.left(2));
   job.at(1).signal(SIGCONT);
   REQUIRE(log.offered(1, 2)); // without rank 2
-  REQUIRE(log.says("rank 1 hosts the control plane from now on"));
   CHECK(job.at(2).end().value_or(-1) == 0);
-  CHECK(job.at(1).line(4s) == "");
-  job.at(1).tell("go");
-  CHECK(job.at(1).line() == "done");
+  namesNobody(job, log);
+}
+
+// Proves: a hub that a rank opened for an offer waits for the host's decision, however late.
+TEST_CASE("a host is stopped for four seconds after its offers were answered: nobody is named") {
+  const Log log;
+  Job job(Host::rank_zero, 3, "quit", log.in(kRare));
+  job.startAll();
+  for (const int rank : {1, 2}) job.at(rank).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).tell("go");
+  for (const int rank : {1, 2}) REQUIRE(log.offered(rank));
+  job.at(0).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  for (const int rank : {1, 2}) job.at(rank).signal(SIGCONT);
+  std::this_thread::sleep_for(4s); // longer than a hub waits for ranks that were sent to it
+  job.at(0).signal(SIGCONT);
+  REQUIRE(log.says("hosts the control plane from now on"));
+  CHECK(job.at(0).end().value_or(-1) == 0);
+  for (const int rank : {1, 2}) CHECK(job.at(rank).line(4s) == "");
+  job.at(2).signal(SIGKILL);
+  const std::string line = job.at(1).line(20s);
+  INFO("rank 1 says: " << line);
+  CHECK(startsWith(line, "failed peer_dead 2 rank 2"));
+}
+
+// Proves: before a host that was stopped decides on an answer, it reads which ranks have left.
+TEST_CASE("a rank leaves while its host is stopped and has an answer to read: nobody is named") {
+  const Log log;
+  Job job(Host::rank_zero, 3, "quit", log.in(kRare));
+  offerToStopped(job, log);
+  job.at(0).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(1).signal(SIGCONT);
+  std::this_thread::sleep_for(200ms); // if the answer comes after the bye, nothing is tested
+  job.at(2).hangUp();
+  CHECK(job.at(2).end().value_or(-1) == 0);
+  job.at(0).signal(SIGCONT);
+  namesNobody(job, log);
 }
 
 // Proves: no rank that ends in order is taken for dead, whatever it has read of the move. The jobs

@@ -5,8 +5,11 @@
 #include <set>
 #include <thread>
 
+#include "bootstrap/hub.h"
+#include "bootstrap/ledger.h"
 #include "bootstrap/link.h"
 #include "bootstrap/membership.h"
+#include "bootstrap/process_jobs.h"
 #include "net/connection.h"
 #include "net/event_loop.h"
 #include "support/free_port.h"
@@ -59,6 +62,10 @@ class PlayedHub {
       link_->send(Type::standbys, frames::Standbys{true, true, {{0, heir}}});
       link_->send(Type::present, frames::Present{1, -1, {true, true}, {false, false}});
     });
+  }
+  /// Offers to move to the rank.
+  void offer() {
+    loop_->call([&] { link_->send(Type::succeed, frames::Succeed{{true, true}}); });
   }
   /// Tells the rank that this hub serves, and that rank 0's process hosts it.
   void serve() {
@@ -173,6 +180,28 @@ TEST_CASE("a rank that ends while it looks for a new hub says bye there") {
   next.serve();
   CHECK(next.heard(Type::bye));
   ends.join();
+}
+
+// Proves: no later rank of this process gets a hub that waits for the rank that has ended.
+TEST_CASE("a rank that ends before its offer is decided closes the hub that it opened") {
+  const net::Secret secret = net::Secret::random();
+  PlayedHub hub(loopback(0), secret, [](Link& link, Type type) {
+    if (type != Type::gather) return;
+    for (const auto& part :
+         frames::Gathered::parts(worldId(kJob, 2), 0, {encodeSplit(0, 0), encodeSplit(0, 1)}))
+      link.send(Type::gathered, part);
+  });
+  auto membership = joinAt(hub, secret);
+  REQUIRE(hub.heard(Type::join));
+  hub.tellHeir(loopback(freePort()));
+  auto session = membership->open(20s);
+  hub.offer();
+  REQUIRE(hub.heard(Type::succeeded));
+  CHECK(ProcessJobs::ofProcess().hubOf(kJob));
+  session.reset();
+  membership.reset();
+  CHECK(hub.heard(Type::bye));
+  CHECK_FALSE(ProcessJobs::ofProcess().hubOf(kJob));
 }
 
 // Proves: a hub that is stopped keeps no rank from ending.

@@ -41,6 +41,17 @@ CASES = [
     ("handover.pml", 3, ["KEEPS"], False),
     ("handover.pml", 3, ["KEEPS_AT_END"], False),
     ("handover.pml", 3, ["HASTE"], False),
+    ("leaving.pml", 3, ["FAULTS=2"], True),
+    ("leaving.pml", 3, ["STALE"], False),
+    ("leaving.pml", 3, ["AT_ONCE"], False),
+    ("leaving.pml", 3, ["EARLY"], False),
+    ("leaving.pml", 3, ["UNSEEN"], False),
+    ("leaving.pml", 3, ["ABANDONS"], False),
+    ("leaving.pml", 3, ["ONE_BYE"], False),
+    ("leaving.pml", 3, ["PATIENT"], False),
+    ("leaving.pml", 3, ["KEEPS"], False),
+    ("leaving.pml", 3, ["ONE_OFFER"], False),
+    ("leaving.pml", 3, ["NO_MAJORITY"], False),
 ]
 
 

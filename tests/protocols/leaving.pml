@@ -1,0 +1,524 @@
+/* Ranks that leave in an orderly way while their hub moves or is replaced, and hubs that offer
+ * their role more than once: src/bootstrap/README.md, "When the hub's process leaves", as a model.
+ * handover.pml has more stopped ranks, succession.pml has networks that are cut.
+ *
+ * Rank 0 hosts the first hub, and its own rank has left. Each other rank may leave at any time,
+ * also one that hosts a later hub, so the hub may move again. FAULTS processes, also those of hubs,
+ * are killed, or stopped and perhaps continued. The messages of one connection keep their order,
+ * those of two connections do not. So an answer to an offer may come late, after other ranks have
+ * left.
+ *
+ * A time limit passes only when nothing else can happen (`Clock`): running processes are faster.
+ * Limits may pass in any order, whatever their lengths. Left out: heartbeats, so a hub that is
+ * stopped is not replaced; two ranks of one process; a process that is stopped between two messages
+ * that it sends at once.
+ *
+ * Rules: no two hubs have the majority at the same time. A rank that left, or that was neither
+ * killed nor stopped, is never named as dead or unresponsive (except by a hub that was stopped).
+ * When nothing can happen any more, each rank that leaves has left, and no other rank waits. If the
+ * ranks that were never stopped are the majority of those that live, they have a hub, unless the
+ * rank that should replace a dead hub was stopped meanwhile: then they get an error. A hub says
+ * farewell only if no running rank wants to stay.
+ *
+ * Options: N, the ranks (default 3); FAULTS (default 1); MOST_LEAVE, how many may leave. With N=4
+ * and a fault, a rank may give up its search before the shorter limit of another one has passed, and
+ * then a rule is broken: that order is impossible, and must be left out before N=4 says anything.
+ * Broken variants, which must fail, and the rule that they break:
+ *   STALE        an answer to an offer counts, although a rank has left since   a rank is named
+ *   AT_ONCE      a hub that was stopped decides before it reads who has left     a rank is named
+ *   EARLY        a hub excludes ranks before any of them was sent to it          no hub
+ *   UNSEEN       a rank that reads of a move after its bye ends at once          a rank is named
+ *   ABANDONS     a hub whose own rank leaves ends without a successor            a rank is named
+ *   ONE_BYE      a rank that follows its hub does not say bye again              a rank waits
+ *   PATIENT      a rank that accepted an offer leaves only when it is decided    a rank waits
+ *   KEEPS        a rank keeps the hub that it opened for an offer                no hub
+ *   ONE_OFFER    a hub ends when the first rank has declined                     no hub
+ *   NO_MAJORITY  a hub that replaces a dead one serves without the majority      two hubs */
+#ifndef N
+#define N 3
+#endif
+#ifndef FAULTS
+#define FAULTS 1
+#endif
+#ifndef MOST_LEAVE
+#define MOST_LEAVE (N - 1)
+#endif
+#define RANKS ((1 << N) - 2)
+#define bit(r) (1 << (r))
+#define in(r, set) (((set) >> (r)) & 1)
+#define size(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
+#define lowest(set) ((set) & (0 - (set)))
+#define rankOf(b) ((b) == 2 -> 1 : ((b) == 4 -> 2 : 3))
+#define runs(p) (in(p, alive) && !in(p, stopped))
+/* Its listener refuses connections. */
+#define gone(r) (!in(r, alive) || in(r, left & ~claimed))
+
+/* hub to rank; rank to hub (`ended`: the connection) */
+mtype = { offer, moved, farewell, present, refused, ended, yes, no, bye };
+/* states of a hub; `opened`: it waits for another hub's ranks, `claims`: those of a dead one */
+mtype = { closed, opened, claims, serves };
+/* states of a rank: it has a hub; connects to the next one; looks for another rank; waits there;
+ * has none since its hub's farewell; has none, and knows why */
+mtype = { on, dials, looks, waits, alone, told };
+
+chan down[N] = [4] of { mtype, byte };
+chan up[N] = [3] of { mtype };
+
+byte alive = (1 << N) - 1, stopped = 0, was_stopped = 0, was_killed = 0;
+byte leaves = 0;  /* ranks that have left their communicators */
+byte departs = 0; /* of them: those that say bye, now or to the next hub */
+byte left = 0;    /* of them: those that have ended */
+byte faults = 0;
+bool rest = false; /* no fault happens before a time limit has passed */
+
+/* of each rank */
+mtype state[N] = on;
+byte at[N] = 0;     /* its hub, or the rank where it expects one */
+byte host[N] = 0;   /* its last hub */
+byte passed[N] = 0; /* ranks that did not answer */
+byte opened_by = 0; /* ranks that opened a hub for an offer which is not decided */
+byte claimed = 0;    /* ranks that host a hub because the last one had died; they listen */
+byte excused = 0;    /* ranks that had no majority, or whose next host was stopped */
+byte unsure = 0;    /* ranks that cannot tell whether the others have ended or gone on */
+
+/* of the hub in each process */
+mtype hub[N] = closed;
+byte awaited[N] = 0, members[N] = 0, tried[N] = 0, offered[N] = 0, answered[N] = 0, stale[N] = 0;
+
+#define mayBeNamed(r) (in(r, was_killed | was_stopped))
+
+inline shut(h) {
+  hub[h] = closed; claimed = claimed & ~bit(h)
+}
+
+inline forget(r) {
+  do
+  :: nempty(down[r]) -> down[r]?_, _
+  :: nempty(up[r]) -> up[r]?_
+  :: empty(down[r]) && empty(up[r]) -> break
+  od;
+  skip
+}
+
+/* To all members of a hub, which then has none. */
+inline tellAll(h, what, value) {
+  m = 1;
+  do
+  :: m < N && in(m, members[h]) -> down[m]!what, value; m++
+  :: m < N && !in(m, members[h]) -> m++
+  :: else -> break
+  od;
+  m = 0;
+  members[h] = 0; offered[h] = 0; answered[h] = 0; stale[h] = 0; tried[h] = 0; awaited[h] = 0
+}
+
+/* The rank closes the hub that it opened for an offer. */
+inline dropOpened(r) {
+#ifndef KEEPS
+  if
+  :: in(r, opened_by) && hub[r] == opened -> shut(r); awaited[r] = 0
+  :: else
+  fi;
+#endif
+  opened_by = opened_by & ~bit(r)
+}
+
+/* The rank has ended. Its process may still host a hub. */
+inline quit(r) {
+  dropOpened(r);
+  if
+  :: (state[r] == on || state[r] == waits) && in(r, members[at[r]]) -> up[r]!ended
+  :: else
+  fi;
+  left = left | bit(r);
+  do
+  :: nempty(down[r]) -> down[r]?_, _
+  :: empty(down[r]) -> break
+  od;
+  skip
+}
+
+inline look(r) {
+  forget(r);
+  state[r] = looks; passed[r] = 0
+}
+
+inline join(r, h) {
+  awaited[h] = awaited[h] & ~bit(r);
+  members[h] = members[h] | bit(r);
+#ifndef ONE_BYE
+  if
+  :: in(r, departs) && state[r] == dials -> up[r]!bye
+  :: else
+  fi
+#endif
+}
+
+/* A member that is gone: an answer to an offer made before is out of date. */
+inline drop(h, r) {
+  members[h] = members[h] & ~bit(r);
+  offered[h] = offered[h] & ~bit(r);
+  answered[h] = answered[h] & ~bit(r);
+  stale[h] = offered[h]
+}
+
+/* The lowest rank that may take over, as this rank knows it. */
+#define candidates(r) (RANKS & alive & (~left | claimed) & ~passed[r] & ~bit(host[r]))
+#define candidate(r) rankOf(lowest(candidates(r)))
+
+/* The ranks that a new hub knows to have ended. */
+#define ended_for(h) (RANKS & (~alive | left & ~(claimed & ~bit(h))))
+/* A hub has the majority of the ranks that have not ended. */
+#define counted(h) (in(h, unsure) -> RANKS : RANKS & ~ended_for(h))
+#define half(h, set) (2 * size(set) == size(counted(h)) && (lowest(counted(h)) & (set)) != 0)
+#define here(h) (members[h] & counted(h))
+#ifdef NO_MAJORITY
+#define majority(h) true
+#else
+#define majority(h) (2 * size(here(h)) > size(counted(h)) || half(h, here(h)))
+#endif
+
+/* A hub reads all that came while its process was stopped before it decides. */
+#ifdef AT_ONCE
+#define allRead(h) true
+#else
+#define unread(h, r) (in(r, left & members[h]) && len(up[r]) > 0)
+#if N == 3
+#define allRead(h) !(unread(h, 1) || unread(h, 2))
+#else
+#define allRead(h) !(unread(h, 1) || unread(h, 2) || unread(h, 3))
+#endif
+#endif
+
+#define ends(h) (h == 0 || in(h, leaves))
+#define heirs(h) (members[h] & ~bit(h))
+/* A hub without the majority makes no communicators. */
+#define goesOn(h) (in(h, alive) && hub[h] == serves && here(h) != 0 && majority(h))
+inline serve(h) {
+  hub[h] = serves; tried[h] = 0;
+  m = 0;
+  do
+  :: m < N -> assert(m == h || !(goesOn(m) && goesOn(h))); m++
+  :: else -> break
+  od;
+  m = 0
+}
+
+#ifdef ONE_OFFER
+#define untried(h) (tried[h] == 0 -> heirs(h) : 0)
+#else
+#define untried(h) (heirs(h) & ~tried[h])
+#endif
+#define handsOver(h) (hub[h] == serves && ends(h) && awaited[h] == 0)
+
+inline readUp(h, r) {
+  if
+  :: up[r]?yes -> assert(in(r, offered[h])); answered[h] = answered[h] | bit(r)
+  :: up[r]?no -> offered[h] = offered[h] & ~bit(r); stale[h] = stale[h] & ~bit(r)
+  :: up[r]?bye -> drop(h, r); down[r]!ended, 0
+  :: up[r]?ended -> drop(h, r)
+  fi
+}
+
+inline readDown(r) {
+  if
+  :: down[r]?offer, x ->
+    dropOpened(r);
+    if
+    :: in(r, leaves) -> up[r]!no
+    :: else ->
+      hub[r] = opened; awaited[r] = x; members[r] = 0; opened_by = opened_by | bit(r);
+      up[r]!yes
+    fi
+  :: down[r]?moved, x ->
+    forget(r);
+    if
+    :: x == r -> opened_by = opened_by & ~bit(r)
+    :: else -> dropOpened(r)
+    fi;
+    host[r] = x; at[r] = x; state[r] = dials;
+#ifdef UNSEEN
+    if
+    :: in(r, departs) -> left = left | bit(r)
+    :: else
+    fi
+#endif
+  :: down[r]?farewell, _ ->
+    dropOpened(r); forget(r); state[r] = alone
+  :: down[r]?present, _ ->
+    state[r] = on; host[r] = at[r];
+    if
+    :: in(r, departs) -> up[r]!bye
+    :: else
+    fi
+  :: down[r]?refused, _ ->
+    dropOpened(r); forget(r); state[r] = told
+  :: down[r]?ended, _ ->
+    dropOpened(r);
+    if
+    :: state[r] == waits -> state[r] = looks; forget(r)
+    :: state[r] == on && in(r, departs) -> forget(r); left = left | bit(r)
+    :: else -> assert(mayBeNamed(host[r])); look(r)
+    fi
+  fi;
+  x = 0
+}
+
+/* The rank cannot connect to the hub that it was sent to. */
+inline moveFailed(r) {
+  if
+  :: in(r, departs) -> quit(r)
+  :: !in(r, departs) && in(r, was_stopped) -> unsure = unsure | bit(r); look(r)
+  :: else -> assert(mayBeNamed(host[r])); look(r)
+  fi
+}
+
+#define living (alive & RANKS & (~left | claimed))
+#define core (living & ~was_stopped & ~leaves & ~excused)
+#define strong \
+  (2 * size(core) > size(living) || \
+   (2 * size(core) == size(living) && (lowest(living) & core) != 0))
+
+#define mayRead(h, r) (runs(h) && hub[h] != closed && in(r, members[h]) && nempty(up[r]))
+
+proctype Process(byte me) {
+  byte x = 0, m = 0;
+  end: do
+  /* The hub in this process. */
+  :: d_step { mayRead(me, 1) -> readUp(me, 1) }
+  :: d_step { mayRead(me, 2) -> readUp(me, 2) }
+#if N == 4
+  :: d_step { mayRead(me, 3) -> readUp(me, 3) }
+#endif
+  :: d_step { runs(me) && hub[me] != closed && answered[me] != 0 && allRead(me) ->
+      x = rankOf(lowest(answered[me]));
+      answered[me] = answered[me] & ~bit(x);
+      if
+#ifndef STALE
+      :: in(x, stale[me]) -> /* it opened a hub that waits for a rank that has left */
+        stale[me] = stale[me] & ~bit(x);
+        down[x]!offer, members[me]
+#endif
+      :: else -> tellAll(me, moved, x); shut(me)
+      fi;
+      x = 0 }
+#ifdef ABANDONS
+  :: d_step { runs(me) && handsOver(me) && me != 0 -> tellAll(me, ended, 0); shut(me) }
+#endif
+  :: d_step { runs(me) && handsOver(me) && untried(me) != 0 ->
+      x = rankOf(lowest(untried(me)));
+      tried[me] = tried[me] | bit(x); offered[me] = offered[me] | bit(x);
+      down[x]!offer, members[me];
+      x = 0 }
+  :: d_step { runs(me) && handsOver(me) && untried(me) == 0 && offered[me] == 0 ->
+      assert((heirs(me) & ~leaves) == 0);
+      tellAll(me, farewell, 0); shut(me) }
+  :: d_step { runs(me) && hub[me] == opened && awaited[me] == 0 ->
+      if
+      :: members[me] != 0 -> serve(me)
+      :: else -> shut(me)
+      fi }
+  :: d_step { runs(me) && hub[me] == claims && (awaited[me] & ended_for(me)) != 0 ->
+      awaited[me] = awaited[me] & ~ended_for(me) }
+  :: d_step { runs(me) && hub[me] == claims && awaited[me] == 0 ->
+      if
+      :: majority(me) ->
+        serve(me);
+        x = 1;
+        do
+        :: x < N && in(x, members[me]) -> down[x]!present, 0; x++
+        :: x < N && !in(x, members[me]) -> x++
+        :: else -> break
+        od;
+        x = 0
+      :: else ->
+        assert(!strong || (members[me] & core) == 0);
+        excused = excused | members[me];
+        tellAll(me, refused, 0); shut(me)
+      fi }
+
+  /* The rank in this process. */
+  :: d_step { runs(me) && me != 0 && !in(me, left) && nempty(down[me]) -> readDown(me) }
+  :: d_step { me != 0 && runs(me) && !in(me, left) && state[me] == dials && runs(at[me]) &&
+             (hub[at[me]] == opened || (hub[at[me]] == serves && !in(at[me], claimed))) ->
+      if
+      :: in(me, awaited[at[me]]) -> join(me, at[me]); state[me] = on
+      :: else -> state[me] = told
+      fi }
+  :: d_step { me != 0 && runs(me) && !in(me, left) && state[me] == looks && candidates(me) == 0 ->
+      state[me] = told }
+  :: d_step { me != 0 && runs(me) && !in(me, left) && state[me] == looks && candidates(me) != 0 &&
+             runs(candidate(me)) ->
+      at[me] = candidate(me);
+      if
+      :: at[me] == me && hub[me] == closed ->
+        hub[me] = claims; claimed = claimed | bit(me); members[me] = 0; awaited[me] = RANKS
+      :: else
+      fi;
+      state[me] = waits }
+  :: d_step { me != 0 && runs(me) && !in(me, left) && state[me] == waits && gone(at[me]) &&
+             !in(me, members[at[me]]) && empty(down[me]) -> state[me] = looks }
+  :: d_step { me != 0 && runs(me) && !in(me, left) && state[me] == waits && runs(at[me]) &&
+             hub[at[me]] == claims && in(me, awaited[at[me]]) -> join(me, at[me]) }
+
+  /* The rank leaves. If it has opened a hub, or hosts one, it first waits for news of it. */
+  :: d_step { me != 0 && runs(me) && !in(me, leaves) && size(leaves) < MOST_LEAVE && !rest ->
+      leaves = leaves | bit(me) }
+  :: d_step { runs(me) && in(me, leaves & ~departs) && !in(me, opened_by) &&
+             !(state[me] == on && at[me] == me && hub[me] != closed) ->
+      departs = departs | bit(me);
+      if
+      :: state[me] == on -> up[me]!bye
+      :: else
+      fi }
+  :: d_step { me != 0 && runs(me) && in(me, departs & ~left) &&
+             (state[me] == alone || state[me] == told) -> left = left | bit(me) }
+  /* It does not wait for the end of a search. */
+  :: d_step { me != 0 && runs(me) && in(me, departs & ~left) &&
+             (state[me] == looks || state[me] == waits) && empty(down[me]) -> quit(me) }
+  od
+}
+
+inline kill(p) {
+  if
+  :: p != 0 && !in(p, left) && (state[p] == on || state[p] == waits) && in(p, members[at[p]]) &&
+     at[p] != p -> up[p]!ended
+  :: else
+  fi;
+  members[p] = members[p] & ~bit(p);
+  tellAll(p, ended, 0);
+  shut(p);
+  alive = alive & ~bit(p); stopped = stopped & ~bit(p); was_killed = was_killed | bit(p)
+}
+
+proctype Faults() {
+  byte x = 0, m = 0;
+  end: do
+  :: atomic { faults < FAULTS && !rest -> select(x : 0 .. N - 1);
+      if
+      :: in(x, alive) && !(in(x, left) && hub[x] == closed) && !(x == 0 && hub[0] == closed) ->
+        faults++;
+        if
+        :: kill(x)
+        :: !in(x, stopped) -> stopped = stopped | bit(x); was_stopped = was_stopped | bit(x)
+        fi
+      :: else
+      fi;
+      x = 0 }
+  :: atomic { stopped != 0 && !rest -> x = 0;
+      do
+      :: !in(x, stopped) -> x++
+      :: in(x, stopped) && (stopped >> (x + 1)) != 0 -> x++
+      :: in(x, stopped) -> break
+      od;
+      stopped = stopped & ~bit(x); x = 0 }
+  :: d_step { !rest -> rest = true }
+  od
+}
+
+#define follows(r) \
+  (state[r] == on && in(r, members[at[r]]) && \
+   (goesOn(at[r]) || in(at[r], stopped) && hub[at[r]] != closed || \
+    hub[at[r]] == serves && !(in(r, core) && strong)))
+#define good(r) \
+  (!runs(r) || in(r, left) || \
+   (!in(r, leaves) && \
+    (follows(r) || state[r] == alone || (state[r] == told && !(in(r, core) && strong)))))
+#if N == 3
+#define all(what) (what(1) && what(2))
+#else
+#define all(what) (what(1) && what(2) && what(3))
+#endif
+
+#define two(a, b) (goesOn(a) && goesOn(b))
+#if N == 3
+#define split (two(0, 1) || two(0, 2) || two(1, 2))
+#else
+#define split \
+  (two(0, 1) || two(0, 2) || two(0, 3) || two(1, 2) || two(1, 3) || two(2, 3))
+#endif
+
+#define limitOfLeaving(r) (runs(r) && in(r, departs & ~left) && state[r] == on && !runs(at[r]))
+#ifdef PATIENT
+#define limitOfOffer(r) false
+#else
+#define limitOfOffer(r) (runs(r) && in(r, leaves & ~departs & opened_by))
+#endif
+#define limitOfMove(r) (runs(r) && !in(r, left) && state[r] == dials)
+#define limitOfSearch(r) (runs(r) && !in(r, left) && state[r] == looks)
+#define limitOfWait(r) \
+  (runs(r) && !in(r, left) && state[r] == waits && !(runs(at[r]) && hub[at[r]] == claims))
+#ifdef EARLY
+#define mayExclude(h) true
+#else
+#define mayExclude(h) (hub[h] == claims || members[h] != 0)
+#endif
+#define limitOfComing(h) \
+  (runs(h) && (hub[h] == opened || hub[h] == claims) && awaited[h] != 0 && mayExclude(h))
+#define limitOfHandOver(h) (runs(h) && handsOver(h) && offered[h] != 0)
+#define noLimit(r) \
+  !(limitOfLeaving(r) || limitOfOffer(r) || limitOfMove(r) || limitOfSearch(r) || \
+    limitOfWait(r) || limitOfComing(r) || limitOfHandOver(r))
+
+/* Time passes. */
+active proctype Clock() {
+  byte x = 0, m = 0;
+  end: do
+  :: atomic { timeout && all(noLimit) && !limitOfHandOver(0) -> assert(all(good)); assert(!split); rest = false }
+  :: atomic { timeout && limitOfHandOver(0) ->
+      assert((heirs(0) & alive & ~stopped & ~leaves) == 0);
+      tellAll(0, farewell, 0); shut(0); rest = false }
+  :: atomic { timeout && !all(noLimit) ->
+      if
+      :: x = 1
+      :: x = 2
+#if N == 4
+      :: x = 3
+#endif
+      fi;
+      if
+      :: limitOfLeaving(x) -> quit(x)
+      :: limitOfOffer(x) ->
+        departs = departs | bit(x);
+        if
+        :: state[x] == on -> up[x]!bye
+        :: else
+        fi
+      :: limitOfMove(x) -> moveFailed(x)
+      :: limitOfSearch(x) -> passed[x] = passed[x] | bit(candidate(x))
+      :: limitOfWait(x) ->
+        if
+        :: in(at[x], stopped) -> excused = excused | bit(x)
+        :: else
+        fi;
+        state[x] = told
+      :: limitOfComing(x) ->
+        m = 1;
+        do
+        :: m < N ->
+          assert(!in(m, awaited[x]) || hub[x] == claims || members[x] == 0 || mayBeNamed(m) ||
+                 in(x, was_stopped)); m++
+        :: else -> break
+        od;
+        m = 0;
+        awaited[x] = 0
+      :: limitOfHandOver(x) ->
+        assert((heirs(x) & alive & ~stopped & ~leaves) == 0);
+        tellAll(x, farewell, 0); shut(x)
+      :: else
+      fi;
+      rest = false; x = 0 }
+  od
+}
+
+init {
+  byte r = 0;
+  atomic {
+    hub[0] = serves; members[0] = RANKS;
+    do
+    :: r < N -> run Process(r); r++
+    :: else -> break
+    od;
+    run Faults()
+  }
+}
