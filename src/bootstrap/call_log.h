@@ -46,8 +46,11 @@ class CallLog {
   void enter(std::uint64_t sequence, std::uint64_t signature) {
     hash_ = (hash_ ^ signature) * kFactor;
     slot(0, sequence).store(signature, std::memory_order_release);
-    slot(1, sequence).store(hash_, std::memory_order_release);
-    slot(2, sequence).store(hash_, std::memory_order_release);
+    // The value of a longer block counts only from its last call on.
+    if (lastOf(1, sequence)) [[unlikely]] {
+      slot(1, sequence).store(hash_, std::memory_order_release);
+      if (lastOf(2, sequence)) slot(2, sequence).store(hash_, std::memory_order_release);
+    }
     entered_.store(sequence, std::memory_order_release);
   }
   std::uint64_t entered() const { return entered_.load(std::memory_order_acquire); }
@@ -59,6 +62,9 @@ class CallLog {
  private:
   static constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15; ///< odd: one-to-one
 
+  static bool lastOf(int scale, std::uint64_t sequence) {
+    return ((sequence + 1) & ((std::uint64_t{1} << scale * CallReport::kBits) - 1)) == 0;
+  }
   std::atomic<std::uint64_t>& slot(int scale, std::uint64_t sequence) {
     return slots_[static_cast<std::size_t>(scale)]
                  [(sequence >> scale * CallReport::kBits) % CallReport::kSlots];

@@ -112,6 +112,9 @@ void CommunicatorImpl::close() noexcept {
 
 /// Throws if the call is wrong, cannot be planned, or the communicator has failed.
 CallCache::Known& CommunicatorImpl::known(const Call& call) {
+  // A launch on a device cannot be taken back, so a failure that is known but not yet seen here
+  // must end the calls first.
+  if (failure_.pending()) failure_.heed();
   CallCache::Known* const known = calls_.check(call);
   failure_.throwIfEnded();
   return known ? *known : learn(call);
@@ -143,13 +146,16 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
 /// Needs the lock. A call that cannot run throws and changes nothing. Exception: if this rank lacks
 /// a resource, the whole communicator fails.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
-  // A launch on a device cannot be taken back, so a failure that is known but not yet seen here
-  // must end the calls first.
-  if (failure_.pending()) failure_.heed();
-  submit(call, known(call), run);
+  CallCache::Known& shape = known(call);
+  const Numbered as = number(call, shape, run);
+  record(shape, as, run);
+  submit(run, as.queue);
 }
 
-void CommunicatorImpl::submit(const Call& call, CallCache::Known& shape, engine::Run& run) {
+/// Numbers the call and fills its run.
+inline CommunicatorImpl::Numbered CommunicatorImpl::number(const Call& call,
+                                                           CallCache::Known& shape,
+                                                           engine::Run& run) {
   engine_->admit(shape.buffers.input_bytes > 0 ? call.input : nullptr,
                  shape.buffers.output_bytes > 0 ? call.output : nullptr);
   if (reduces(call.collective)) {
@@ -164,8 +170,18 @@ void CommunicatorImpl::submit(const Call& call, CallCache::Known& shape, engine:
   run.output = static_cast<std::byte*>(call.output);
   run.signature = numbered(shape.signature, sequence);
   run.sequence = point_to_point ? 0 : sequence;
-  if (!point_to_point) progress_board_.calls.enter(sequence, run.signature);
-  run.recorded = recorder_.begin(shape.recorded, sequence, !point_to_point);
+  return {queue, sequence};
+}
+
+/// Records that the run's call begins.
+inline void CommunicatorImpl::record(const CallCache::Known& shape, const Numbered& as,
+                                     engine::Run& run) {
+  const bool collective = as.queue == engine::Engine::kCollectives;
+  if (collective) progress_board_.calls.enter(as.sequence, run.signature);
+  run.recorded = recorder_.begin(shape.recorded, as.sequence, collective);
+}
+
+void CommunicatorImpl::submit(engine::Run& run, int queue) {
   try {
     engine_->submit(run, queue);
   } catch (...) {
@@ -189,14 +205,23 @@ void CommunicatorImpl::runNow(const Call& call) {
   run.attended.store(true, std::memory_order_relaxed);
   {
     const ProgressLoop::Lock lock(progress_loop_);
-    submit(call, run);
-    engine_->flush();
-    progress_loop_.poll();
+    runOnce(call, known(call), run);
   }
   finish(run);
 }
 
-void CommunicatorImpl::finish(engine::Run& run) {
+/// Needs the lock. Starts a call whose thread will wait for it.
+void CommunicatorImpl::runOnce(const Call& call, CallCache::Known& shape, engine::Run& run) {
+  const Numbered as = number(call, shape, run);
+  const std::size_t sent = shape.plan.brief_sends > 0 ? engine_->sendAtOnce(run) : 0;
+  record(shape, as, run);
+  if (!shape.plan.brief.empty() && progress_loop_.runAtOnce(run, as.queue, sent)) return;
+  submit(run, as.queue);
+  engine_->flush();
+  progress_loop_.poll();
+}
+
+inline void CommunicatorImpl::finish(engine::Run& run) {
   const auto done = [&run] { return run.done.load(std::memory_order_acquire); };
   if (!done()) progress_loop_.run(done);
   if (run.error) failure_.rethrow(*run.error);
@@ -258,9 +283,7 @@ std::function<void()> CommunicatorImpl::prepared(const Call& call, const plan::C
     {
       const ProgressLoop::Lock here(progress_loop_);
       failure_.throwIfEnded();
-      submit(call, *known, run);
-      engine_->flush();
-      progress_loop_.poll();
+      runOnce(call, *known, run);
     }
     finish(run);
   };

@@ -137,7 +137,15 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   template <class Body>
   std::invoke_result_t<Body> orFail(const Call& call, const Body& body);
   void submit(const Call& call, engine::Run& run);
-  void submit(const Call& call, CallCache::Known& shape, engine::Run& run);
+  /// A call's queue in the engine, and its number in this queue.
+  struct Numbered {
+    int queue;
+    std::uint64_t sequence;
+  };
+  Numbered number(const Call& call, CallCache::Known& shape, engine::Run& run);
+  void record(const CallCache::Known& shape, const Numbered& as, engine::Run& run);
+  void submit(engine::Run& run, int queue);
+  void runOnce(const Call& call, CallCache::Known& shape, engine::Run& run);
   void finish(engine::Run& run);
   void measureFirst(const Call& call);
   std::function<void()> prepared(const Call& call, const plan::Choice& choice);

@@ -10,14 +10,10 @@
 namespace rondo::comm {
 
 namespace {
-struct State {
-  int depth = 0;
-  std::vector<std::shared_ptr<WorkState>> calls;
-};
-thread_local State held;
+thread_local std::vector<std::shared_ptr<WorkState>> held;
 } // namespace
 
-bool PendingGroup::open() { return held.depth > 0; }
+constinit thread_local int PendingGroup::depth_ = 0;
 
 std::shared_ptr<WorkState> PendingGroup::add(CommunicatorImpl& communicator, const Call& call) {
   auto state = std::make_shared<WorkState>();
@@ -25,16 +21,16 @@ std::shared_ptr<WorkState> PendingGroup::add(CommunicatorImpl& communicator, con
   state->call = std::make_unique<const KeptCall>(call);
   state->stream = communicator.stream();
   state->held = true;
-  held.calls.push_back(state);
+  held.push_back(state);
   return state;
 }
 
-void PendingGroup::enter() { ++held.depth; }
+void PendingGroup::enter() { ++depth_; }
 
 std::shared_ptr<WorkState> PendingGroup::leave(bool attended) {
-  if (--held.depth > 0) return nullptr;
+  if (--depth_ > 0) return nullptr;
   auto all = std::make_shared<WorkState>();
-  all->parts.swap(held.calls);
+  all->parts.swap(held);
   std::vector<std::shared_ptr<WorkState>> calls = all->parts;
   // All ranks start communicators in the same order, whatever order the calls had: a started call
   // may wait for its peers.
@@ -53,8 +49,8 @@ std::shared_ptr<WorkState> PendingGroup::leave(bool attended) {
 }
 
 void PendingGroup::drop() {
-  if (--held.depth > 0) return;
-  for (const std::shared_ptr<WorkState>& call : std::exchange(held.calls, {})) {
+  if (--depth_ > 0) return;
+  for (const std::shared_ptr<WorkState>& call : std::exchange(held, {})) {
     call->run.error = std::make_unique<const Error>(ErrorCode::aborted,
                                                     title(*call->call) + ": its Group was dropped");
     call->held.store(false, std::memory_order_release);
@@ -64,7 +60,7 @@ void PendingGroup::drop() {
 
 double PendingGroup::predict() {
   std::map<const CommunicatorImpl*, double> seconds;
-  for (const std::shared_ptr<WorkState>& call : held.calls)
+  for (const std::shared_ptr<WorkState>& call : held)
     seconds[call->communicator.get()] += call->communicator->planner().predict(*call->call);
   double longest = 0;
   for (const auto& [communicator, sum] : seconds) longest = std::max(longest, sum);

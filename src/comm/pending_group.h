@@ -10,7 +10,7 @@ namespace rondo::comm {
 /// All functions work on the calling thread's group.
 class PendingGroup {
  public:
-  static bool open();
+  static bool open() { return depth_ > 0; }
   static std::shared_ptr<WorkState> add(CommunicatorImpl& communicator, const Call& call);
   static void enter();
   /// At the end of the outermost Group: starts the recorded calls and returns one state for all of
@@ -20,6 +20,9 @@ class PendingGroup {
   static void drop();
   /// Predicted duration of the recorded calls, in seconds.
   static double predict();
+
+ private:
+  static constinit thread_local int depth_; ///< of Groups within each other
 };
 
 } // namespace rondo::comm

@@ -47,6 +47,16 @@ class ProgressLoop {
     }
     return true;
   }
+  /// Needs the lock. As Engine::runAtOnce(), but an error fails the communicator.
+  bool runAtOnce(engine::Run& run, int queue, std::size_t done) {
+    try {
+      if (!engine_.runAtOnce(run, queue, done)) return false;
+      board_.completed.store(engine_.completed(), std::memory_order_relaxed);
+    } catch (const std::exception&) {
+      failure_.failWithCurrentException();
+    }
+    return true;
+  }
   /// Polls once. Does nothing if another thread has the mutex, since that thread polls.
   void tryProgress();
 

@@ -49,6 +49,28 @@ struct BoundStep {
 
 using BoundLane = std::vector<BoundStep>;
 
+/// A step of a brief plan (engine/brief.h), with all that it needs side by side.
+struct BriefStep {
+  struct Place {
+    bool in_output = false; ///< in the call's output, not in its input
+    std::size_t offset = 0;
+  };
+  struct Source {
+    const End* wire = nullptr; ///< null: local
+    transport::SlotRing* ring = nullptr;
+    Place place; ///< of a local one
+  };
+
+  const BoundStep* step = nullptr; ///< the same step, for error texts
+  std::size_t bytes = 0, elements = 0;
+  Source input;               ///< the only or first one
+  std::vector<Source> others; ///< the other inputs
+  bool has_output = false;
+  Place output;
+  std::vector<transport::SlotRing*> sends;
+  std::size_t take_below = 0; ///< see SlotRing::release()
+};
+
 struct DevicePlan;
 
 /// A plan::Tiling with ends. It is built once for each plan and shape. It is constant, except for
@@ -80,6 +102,9 @@ struct BoundPlan {
   kernels::ReduceFunction reduce = nullptr; ///< null if the plan does not reduce
   kernels::ScaleFunction scale = nullptr;
   bool connected = false;
+  /// The steps, if the plan is brief; set when connected.
+  std::vector<BriefStep> brief;
+  std::size_t brief_sends = 0;        ///< of these, the first that only send lines
   std::size_t users = 0;              ///< runs in flight and captured graphs that use it
   std::shared_ptr<DevicePlan> device; ///< state of the CUDA engine for this plan
 

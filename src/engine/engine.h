@@ -133,6 +133,15 @@ class Engine {
   static constexpr int sendQueue(int peer) { return 1 + peer; }
   static constexpr int recvQueue(int peer) { return -1 - peer; }
   virtual void submit(Run& run, int queue) = 0;
+  /// For a run whose BoundPlan::brief is not empty, in place of submit() and progress(): moves it
+  /// at once, and waits for peers for about a microsecond. `done`: what sendAtOnce() has returned
+  /// for it. Returns false if nothing was done, because other runs are in flight. Otherwise the run
+  /// is done or in its queue. If it throws, as progress(), the run is in its queue.
+  virtual bool runAtOnce(Run& /*run*/, int /*queue*/, std::size_t /*done*/) { return false; }
+  /// For a run with BoundPlan::brief_sends, before runAtOnce(): sends the messages that need no
+  /// input from peers, so that what this rank does next takes no time of theirs. Returns how many
+  /// steps are done; maybe none. If there are some, no function but runAtOnce() may follow.
+  virtual std::size_t sendAtOnce(Run& /*run*/) { return 0; }
   /// Call after the last submit() of a call, or of a group's calls on this communicator.
   void flush() {
     if (launches_) launchNoted();
@@ -181,6 +190,13 @@ class Engine {
     }
     in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     run.done.store(true, std::memory_order_release);
+  }
+  /// Ends a run without an error that begin() and a queue have not seen, and that no other thread
+  /// waits for.
+  void endAtOnce(Run& run) {
+    run.recorded.end(false);
+    if (run.sequence > 0) completed_ = run.sequence;
+    run.done.store(true, std::memory_order_relaxed);
   }
   void begin() {
     in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

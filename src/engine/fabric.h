@@ -90,6 +90,8 @@ class Fabric {
   /// require that the peer has opened it.
   bool arrived(int peer);
 
+  /// Whether progress() has anything to do.
+  bool works() const { return !workers_.empty(); }
   /// Lets the transports' workers make progress for all their channels; true if anything moved.
   bool progress() {
     bool moved = false;

@@ -39,6 +39,40 @@ void HostEngine::submit(Run& run, int queue) {
   begin();
 }
 
+/// Queues a run whose steps before this one are done. No other run may be queued.
+void HostEngine::enqueue(Run& run, int queue, std::size_t step) {
+  submit(run, queue);
+  steps_.makeRoom(*run.plan);
+  run.plan->cursors[0] = {0, static_cast<std::uint32_t>(step)};
+  run.started_ = true;
+}
+
+/// Whether a brief run may begin now.
+inline bool HostEngine::mayRunAtOnce(const Run& run) const {
+  return active_.empty() && !run.scaled() && !fabric_.works();
+}
+
+std::size_t HostEngine::sendAtOnce(Run& run) {
+  std::size_t step = 0;
+  if (mayRunAtOnce(run)) runBrief(run, step, run.plan->brief_sends, 0);
+  return step;
+}
+
+bool HostEngine::runAtOnce(Run& run, int queue, std::size_t done) {
+  if (!mayRunAtOnce(run)) return false;
+  current_ = &run;
+  const std::size_t steps = run.plan->brief.size();
+  try {
+    runBrief(run, done, steps, looks_);
+  } catch (...) {
+    enqueue(run, queue, done);
+    throw;
+  }
+  if (done < steps) enqueue(run, queue, done);
+  else endAtOnce(run);
+  return true;
+}
+
 /// Removes the head of its queue. The run may be freed when this returns.
 void HostEngine::complete(Queue& queue, const Error* error) {
   Run& run = *queue.head;

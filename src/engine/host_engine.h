@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "engine/brief.h"
 #include "engine/engine.h"
 #include "engine/step.h"
 #include "rondo/error.h"
@@ -18,7 +19,12 @@ class HostEngine final : public Engine {
   using Settings = StepRunner::Settings;
   explicit HostEngine(Fabric& fabric) : HostEngine(fabric, Settings()) {}
   HostEngine(Fabric& fabric, const Settings& settings)
-      : Engine(false), fabric_(fabric), steps_(fabric, settings) {}
+      : Engine(false),
+        fabric_(fabric),
+        steps_(fabric, settings),
+        looks_(settings.oversubscribed ? 0 : kBriefLooks) {
+    active_.reserve(1); // runAtOnce() may then queue a run without memory
+  }
 
   BoundPlan bind(plan::Planned& planned, const plan::CallShape& shape) override {
     return engine::bind(planned.plan(), shape, fabric_);
@@ -31,6 +37,8 @@ class HostEngine final : public Engine {
   void requireHostBuffers(const char* /*function*/) const override {}
   void admitFactor(const void* factor) const override;
   void submit(Run& run, int queue) override;
+  bool runAtOnce(Run& run, int queue, std::size_t done) override;
+  std::size_t sendAtOnce(Run& run) override;
   bool progress() override;
   std::size_t scratchBytes() const override { return steps_.scratchBytes(); }
   std::vector<Standing> standing(base::Clock::time_point now,
@@ -53,6 +61,8 @@ class HostEngine final : public Engine {
 
   static bool attended(const Queue& queue);
   void complete(Queue& queue, const Error* error);
+  bool mayRunAtOnce(const Run& run) const;
+  void enqueue(Run& run, int queue, std::size_t step);
   bool advanceAll();
   bool advance(Run& run);
   bool connect(BoundPlan& plan);
@@ -62,6 +72,7 @@ class HostEngine final : public Engine {
 
   Fabric& fabric_;
   StepRunner steps_;
+  const int looks_; ///< of a brief run before it goes to its queue
   Queue collectives_;
   std::map<int, Queue> point_to_point_;
   std::vector<Queue*> active_;
