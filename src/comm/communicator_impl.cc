@@ -213,9 +213,9 @@ void CommunicatorImpl::runNow(const Call& call) {
 /// Needs the lock. Starts a call whose thread will wait for it.
 void CommunicatorImpl::runOnce(const Call& call, CallCache::Known& shape, engine::Run& run) {
   const Numbered as = number(call, shape, run);
-  const std::size_t sent = shape.plan.brief_sends > 0 ? engine_->sendAtOnce(run) : 0;
+  const std::size_t sent = shape.plan.fast_sends > 0 ? engine_->sendAtOnce(run) : 0;
   record(shape, as, run);
-  if (!shape.plan.brief.empty() && progress_loop_.runAtOnce(run, as.queue, sent)) return;
+  if (!shape.plan.fast_path.empty() && progress_loop_.runAtOnce(run, as.queue, sent)) return;
   submit(run, as.queue);
   engine_->flush();
   progress_loop_.poll();

@@ -49,8 +49,8 @@ struct BoundStep {
 
 using BoundLane = std::vector<BoundStep>;
 
-/// A step of a brief plan (engine/brief.h), with all that it needs side by side.
-struct BriefStep {
+/// A step of the fast path (engine/fast_path.h), with all that it needs side by side.
+struct FastStep {
   struct Place {
     bool in_output = false; ///< in the call's output, not in its input
     std::size_t offset = 0;
@@ -102,9 +102,9 @@ struct BoundPlan {
   kernels::ReduceFunction reduce = nullptr; ///< null if the plan does not reduce
   kernels::ScaleFunction scale = nullptr;
   bool connected = false;
-  /// The steps, if the plan is brief; set when connected.
-  std::vector<BriefStep> brief;
-  std::size_t brief_sends = 0;        ///< of these, the first that only send lines
+  /// The steps, if the plan has a fast path; set when connected.
+  std::vector<FastStep> fast_path;
+  std::size_t fast_sends = 0;         ///< of these, the first that only send lines
   std::size_t users = 0;              ///< runs in flight and captured graphs that use it
   std::shared_ptr<DevicePlan> device; ///< state of the CUDA engine for this plan
 

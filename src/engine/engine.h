@@ -133,12 +133,13 @@ class Engine {
   static constexpr int sendQueue(int peer) { return 1 + peer; }
   static constexpr int recvQueue(int peer) { return -1 - peer; }
   virtual void submit(Run& run, int queue) = 0;
-  /// For a run whose BoundPlan::brief is not empty, in place of submit() and progress(): moves it
-  /// at once, and waits for peers for about a microsecond. `done`: what sendAtOnce() has returned
-  /// for it. Returns false if nothing was done, because other runs are in flight. Otherwise the run
-  /// is done or in its queue. If it throws, as progress(), the run is in its queue.
+  /// For a run whose BoundPlan::fast_path is not empty, in place of submit() and progress(): moves
+  /// it at once, and waits for peers for about a microsecond. `done`: what sendAtOnce() has
+  /// returned for it. Returns false if nothing was done, because other runs are in flight.
+  /// Otherwise the run is done or in its queue. If it throws, as progress(), the run is in its
+  /// queue.
   virtual bool runAtOnce(Run& /*run*/, int /*queue*/, std::size_t /*done*/) { return false; }
-  /// For a run with BoundPlan::brief_sends, before runAtOnce(): sends the messages that need no
+  /// For a run with BoundPlan::fast_sends, before runAtOnce(): sends the messages that need no
   /// input from peers, so that what this rank does next takes no time of theirs. Returns how many
   /// steps are done; maybe none. If there are some, no function but runAtOnce() may follow.
   virtual std::size_t sendAtOnce(Run& /*run*/) { return 0; }

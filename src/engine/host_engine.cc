@@ -47,23 +47,23 @@ void HostEngine::enqueue(Run& run, int queue, std::size_t step) {
   run.started_ = true;
 }
 
-/// Whether a brief run may begin now.
+/// Whether a run may take the fast path now.
 inline bool HostEngine::mayRunAtOnce(const Run& run) const {
   return active_.empty() && !run.scaled() && !fabric_.works();
 }
 
 std::size_t HostEngine::sendAtOnce(Run& run) {
   std::size_t step = 0;
-  if (mayRunAtOnce(run)) runBrief(run, step, run.plan->brief_sends, 0);
+  if (mayRunAtOnce(run)) runFastPath(run, step, run.plan->fast_sends, 0);
   return step;
 }
 
 bool HostEngine::runAtOnce(Run& run, int queue, std::size_t done) {
   if (!mayRunAtOnce(run)) return false;
   current_ = &run;
-  const std::size_t steps = run.plan->brief.size();
+  const std::size_t steps = run.plan->fast_path.size();
   try {
-    runBrief(run, done, steps, looks_);
+    runFastPath(run, done, steps, looks_);
   } catch (...) {
     enqueue(run, queue, done);
     throw;

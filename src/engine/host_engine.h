@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "engine/brief.h"
 #include "engine/engine.h"
+#include "engine/fast_path.h"
 #include "engine/step.h"
 #include "rondo/error.h"
 
@@ -22,7 +22,7 @@ class HostEngine final : public Engine {
       : Engine(false),
         fabric_(fabric),
         steps_(fabric, settings),
-        looks_(settings.oversubscribed ? 0 : kBriefLooks) {
+        looks_(settings.oversubscribed ? 0 : kFastPathLooks) {
     active_.reserve(1); // runAtOnce() may then queue a run without memory
   }
 
@@ -72,7 +72,7 @@ class HostEngine final : public Engine {
 
   Fabric& fabric_;
   StepRunner steps_;
-  const int looks_; ///< of a brief run before it goes to its queue
+  const int looks_; ///< on the fast path, before a run goes to its queue
   Queue collectives_;
   std::map<int, Queue> point_to_point_;
   std::vector<Queue*> active_;

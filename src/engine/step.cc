@@ -8,7 +8,7 @@
 
 #include "base/crc32c.h"
 #include "engine/bodies.h"
-#include "engine/brief.h"
+#include "engine/fast_path.h"
 #include "engine/message_checks.h"
 #include "engine/step_memory.h"
 #include "plan/lend.h"
@@ -105,7 +105,7 @@ void StepRunner::classify(BoundPlan& plan) const {
         step.sends_early = step.sends_first && plan.use == transport::Use::one_way &&
                            step.segments.size() == 1 && step.bytes >= transport::kEarlyBytes;
       }
-  if (!checksum_ && !combiner_) makeBrief(plan);
+  if (!checksum_ && !combiner_) makeFastPath(plan);
 }
 
 /// The Use of the plan's messages. It is Use::combine also where two copies through a slot are

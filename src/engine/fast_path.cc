@@ -1,5 +1,5 @@
-// Brief plans: those of small calls, whose steps can run without queues, lanes, tiles and loans.
-#include "engine/brief.h"
+// The fast path of small calls: their steps run without queues, lanes, tiles and loans.
+#include "engine/fast_path.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@ namespace rondo::engine {
 
 namespace {
 
-/// Inputs and outputs of a brief step, at most.
+/// Inputs and outputs of a step, at most.
 constexpr std::size_t kMostOperands = 8;
 
 /// Whether the end never lends a message of this size.
@@ -28,7 +28,7 @@ bool suits(const BoundPlan& plan, const BoundStep& step) {
     return one.wire ? one.wire->mapped() : inMemory(one.piece);
   };
   const std::size_t outputs = step.sends.size() + (step.has_output ? 1 : 0);
-  return step.tiles == 1 && step.after.empty() && step.bytes < kBriefBytes &&
+  return step.tiles == 1 && step.after.empty() && step.bytes < kFastPathBytes &&
          (step.bytes == 0 || step.segments.size() == 1) && !step.inputs.empty() &&
          step.inputs.size() <= kMostOperands && outputs <= kMostOperands &&
          (step.inputs.size() == 1 || (outputs > 0 && step.bytes > 0)) &&
@@ -37,17 +37,17 @@ bool suits(const BoundPlan& plan, const BoundStep& step) {
                              [&](const End* end) { return copies(*end, step.bytes, plan.use); });
 }
 
-BriefStep::Place placeOf(const plan::PieceOffsets& piece) {
+FastStep::Place placeOf(const plan::PieceOffsets& piece) {
   return {piece.space == plan::Space::output, piece.offsets.empty() ? 0 : piece.offsets[0]};
 }
 
-BriefStep::Source sourceOf(const BoundOperand& input) {
+FastStep::Source sourceOf(const BoundOperand& input) {
   if (input.wire) return {input.wire, input.wire->ring, {}};
   return {nullptr, nullptr, placeOf(input.piece)};
 }
 
-BriefStep flat(const BoundStep& step) {
-  BriefStep made;
+FastStep flat(const BoundStep& step) {
+  FastStep made;
   made.step = &step;
   made.bytes = step.bytes;
   made.elements = step.segments.empty() ? 0 : step.segments[0].count;
@@ -68,13 +68,13 @@ inline void copyFew(void* to, const void* from, std::size_t bytes) {
   else if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-inline std::byte* addressOf(const Run& run, const BriefStep::Place& place) {
+inline std::byte* addressOf(const Run& run, const FastStep::Place& place) {
   // The input is only read; one pointer type keeps the steps simple.
   return (place.in_output ? run.output : const_cast<std::byte*>(run.input)) + place.offset;
 }
 
 /// Finds the data of an input. False if its message is not there yet.
-inline bool find(const Run& run, const BriefStep& step, const BriefStep::Source& input,
+inline bool find(const Run& run, const FastStep& step, const FastStep::Source& input,
                  const std::byte*& data) {
   if (!input.ring) {
     data = addressOf(run, input.place);
@@ -87,15 +87,15 @@ inline bool find(const Run& run, const BriefStep& step, const BriefStep::Source&
   return data != nullptr;
 }
 
-inline bool haveRoom(const BriefStep& step) {
+inline bool haveRoom(const FastStep& step) {
   for (transport::SlotRing* ring : step.sends)
     if (!ring->writable(step.bytes)) return false;
   return true;
 }
 
 /// A step with one input. Peers get the data before the output.
-inline bool copy(const Run& run, const BriefStep& step) {
-  const BriefStep::Source& input = step.input;
+inline bool copy(const Run& run, const FastStep& step) {
+  const FastStep::Source& input = step.input;
   const std::byte* from = nullptr;
   if (!find(run, step, input, from) || !haveRoom(step)) return false;
   for (transport::SlotRing* ring : step.sends) {
@@ -110,14 +110,14 @@ inline bool copy(const Run& run, const BriefStep& step) {
 }
 
 /// A step with several inputs.
-inline bool combine(const Run& run, const BriefStep& step) {
+inline bool combine(const Run& run, const FastStep& step) {
   std::array<const void*, kMostOperands> ins;
   std::array<void*, kMostOperands> outs;
   std::size_t in_count = 0, out_count = 0;
   const std::byte* data = nullptr;
   if (!find(run, step, step.input, data)) return false;
   ins[in_count++] = data;
-  for (const BriefStep::Source& input : step.others) {
+  for (const FastStep::Source& input : step.others) {
     if (!find(run, step, input, data)) return false;
     ins[in_count++] = data;
   }
@@ -130,33 +130,33 @@ inline bool combine(const Run& run, const BriefStep& step) {
   }
   for (transport::SlotRing* ring : step.sends) ring->publish({run.signature, step.bytes});
   if (step.input.ring) step.input.ring->release(step.take_below);
-  for (const BriefStep::Source& input : step.others)
+  for (const FastStep::Source& input : step.others)
     if (input.ring) input.ring->release(step.take_below);
   return true;
 }
 
 } // namespace
 
-void makeBrief(BoundPlan& plan) {
+void makeFastPath(BoundPlan& plan) {
   const bool suit =
       plan.tiles == 1 && plan.last.size() == 1 && plan.carriers_out.empty() && !plan.divides &&
       !plan.past_caches && plan.scratch_bytes == 0 &&
       std::ranges::all_of(plan.last[0], [&](const BoundStep& step) { return suits(plan, step); });
   if (!suit) return;
-  for (const BoundStep& step : plan.last[0]) plan.brief.push_back(flat(step));
+  for (const BoundStep& step : plan.last[0]) plan.fast_path.push_back(flat(step));
   // A message in a slot may find no memory, and its error belongs to a call that is recorded.
-  const auto waits = std::ranges::find_if(plan.brief, [](const BriefStep& step) {
+  const auto waits = std::ranges::find_if(plan.fast_path, [](const FastStep& step) {
     return step.input.ring || !step.others.empty() ||
            step.bytes > transport::SlotRing::kInlineBytes;
   });
-  if (waits != plan.brief.end())
-    plan.brief_sends = static_cast<std::size_t>(waits - plan.brief.begin());
+  if (waits != plan.fast_path.end())
+    plan.fast_sends = static_cast<std::size_t>(waits - plan.fast_path.begin());
 }
 
-void runBrief(const Run& run, std::size_t& at, std::size_t end, int looks) {
-  const BriefStep* const steps = run.plan->brief.data();
+void runFastPath(const Run& run, std::size_t& at, std::size_t end, int looks) {
+  const FastStep* const steps = run.plan->fast_path.data();
   for (; at < end; ++at) {
-    const BriefStep& step = steps[at];
+    const FastStep& step = steps[at];
     if (step.bytes > transport::SlotRing::kInlineBytes)
       for (transport::SlotRing* ring : step.sends) ring->shareReuse(run.plan->reuse_bytes);
     while (!(step.others.empty() ? copy(run, step) : combine(run, step))) {

@@ -1,4 +1,4 @@
-// Brief plans: which plans are brief, and what their steps do while a peer is late.
+// The fast path: which plans have one, and what their steps do while a peer is late.
 #include <array>
 #include <cstring>
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "base/aligned_buffer.h"
 #include "engine/bound_plan.h"
-#include "engine/brief.h"
+#include "engine/fast_path.h"
 #include "engine/step.h"
 #include "plan/registry.h"
 #include "support/test.h"
@@ -75,7 +75,7 @@ class Rank {
     run.input = static_cast<const std::byte*>(input);
     run.output = static_cast<std::byte*>(output);
     run.signature = 7;
-    engine::runBrief(run, at, plan_.brief.size(), 0);
+    engine::runFastPath(run, at, plan_.fast_path.size(), 0);
     return at;
   }
 
@@ -85,44 +85,44 @@ class Rank {
   engine::BoundPlan plan_;
 };
 
-bool brief(Collective collective, const char* algorithm, std::size_t count,
-           const engine::StepRunner::Settings& settings = {}) {
+bool hasFastPath(Collective collective, const char* algorithm, std::size_t count,
+                 const engine::StepRunner::Settings& settings = {}) {
   std::array<Memory, 2> memory;
-  return !Rank(collective, algorithm, 0, count, memory, settings).plan().brief.empty();
+  return !Rank(collective, algorithm, 0, count, memory, settings).plan().fast_path.empty();
 }
 
-// Proves: the usual algorithms of small calls have brief plans.
-TEST_CASE("small calls of two ranks run without queues", "[brief]") {
+// Proves: the usual algorithms of small calls have a fast path.
+TEST_CASE("small calls of two ranks run without queues", "[fast_path]") {
   for (const std::size_t count : {1u, 2u, 256u}) {
-    CHECK(brief(Collective::allreduce, "oneshot", count));
-    CHECK(brief(Collective::broadcast, "tree", count));
-    CHECK(brief(Collective::gather, "linear", count));
-    CHECK(brief(Collective::scatter, "linear", count));
-    CHECK(brief(Collective::allgather, "direct", count));
+    CHECK(hasFastPath(Collective::allreduce, "oneshot", count));
+    CHECK(hasFastPath(Collective::broadcast, "tree", count));
+    CHECK(hasFastPath(Collective::gather, "linear", count));
+    CHECK(hasFastPath(Collective::scatter, "linear", count));
+    CHECK(hasFastPath(Collective::allgather, "direct", count));
   }
 }
 
 // Proves: plans whose steps need more than a copy or a reduction are left to the queues.
-TEST_CASE("large calls, checksums and crews do not use brief plans", "[brief]") {
-  CHECK(!brief(Collective::broadcast, "tree", engine::kBriefBytes / 4));
-  CHECK(!brief(Collective::broadcast, "tree", 2, {.checksum = true}));
-  CHECK(!brief(Collective::allreduce, "oneshot", 2, {.threads = 2}));
+TEST_CASE("large calls, checksums and crews have no fast path", "[fast_path]") {
+  CHECK(!hasFastPath(Collective::broadcast, "tree", engine::kFastPathBytes / 4));
+  CHECK(!hasFastPath(Collective::broadcast, "tree", 2, {.checksum = true}));
+  CHECK(!hasFastPath(Collective::allreduce, "oneshot", 2, {.threads = 2}));
 }
 
 // Proves: an exchange sends early. A root has nothing to wait for, so it gains nothing by that.
-TEST_CASE("only plans that send and then wait send before they are recorded", "[brief]") {
+TEST_CASE("only plans that send and then wait send before they are recorded", "[fast_path]") {
   std::array<Memory, 2> memory;
   const Rank rank(Collective::allreduce, "oneshot", 0, 2, memory);
-  CHECK(rank.plan().brief_sends == std::size_t{1});
+  CHECK(rank.plan().fast_sends == std::size_t{1});
   // A larger message may find no memory for its slot.
   const Rank larger(Collective::allreduce, "oneshot", 0, 256, memory);
-  CHECK(larger.plan().brief_sends == std::size_t{0});
+  CHECK(larger.plan().fast_sends == std::size_t{0});
   const Rank root(Collective::broadcast, "tree", 0, 2, memory);
-  CHECK(root.plan().brief_sends == std::size_t{0});
+  CHECK(root.plan().fast_sends == std::size_t{0});
 }
 
 // Proves: no step is done twice or left out if the peer is late, with each kind of message.
-TEST_CASE("a brief run that had to wait goes on with the same step", "[brief]") {
+TEST_CASE("a run of the fast path that had to wait goes on with the same step", "[fast_path]") {
   for (const std::size_t count : {1u, 2u, 10u, 500u}) {
     std::array<Memory, 2> memory;
     Rank first(Collective::allreduce, "oneshot", 0, count, memory);
@@ -142,7 +142,7 @@ TEST_CASE("a brief run that had to wait goes on with the same step", "[brief]") 
 }
 
 // Proves: messages of each kind arrive, in order.
-TEST_CASE("a brief broadcast moves its data, also if the root is ahead", "[brief]") {
+TEST_CASE("a broadcast on the fast path moves its data, also if the root is ahead", "[fast_path]") {
   for (const std::size_t count : {1u, 2u, 10u, 500u}) {
     std::array<Memory, 2> memory;
     Rank root(Collective::broadcast, "tree", 0, count, memory);
