@@ -5,9 +5,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -28,14 +30,20 @@ inline std::optional<std::string> readFile(const std::string& path,
   std::string text;
   std::array<char, 4096> piece{};
   ssize_t got = 0;
+  auto since = std::chrono::steady_clock::now();
   do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        since + patience - std::chrono::steady_clock::now());
     pollfd ready{fd, POLLIN, 0}; // regular files are always ready
-    if (::poll(&ready, 1, static_cast<int>(patience.count())) == 0) {
+    // Before a pipe has had a writer, only poll() waits for one; read() returns 0.
+    got = ::poll(&ready, 1, static_cast<int>(std::max(left.count(), std::int64_t{0})));
+    if (got == 0) {
       got = -1;
       errno = ETIMEDOUT;
-      break;
+    } else if (got > 0) {
+      got = ::read(fd, piece.data(), piece.size());
+      since = std::chrono::steady_clock::now();
     }
-    got = ::read(fd, piece.data(), piece.size());
     if (got > 0) text.append(piece.data(), static_cast<std::size_t>(got));
   } while (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)));
   const int error = errno;

@@ -94,7 +94,9 @@ bool Hub::Impl::handOver(bool process_ends) {
     loop_->call([&] {
       needed = settling = false;
       for (const auto& [size, world] : worlds_) {
-        settling |= !world.awaited.empty();
+        // Nobody has been sent to a hub that was opened for an offer.
+        const bool serves = !settings_.succession || claims_ || settle_timer_ != 0;
+        settling |= serves && !world.awaited.empty();
         needed |= world.complete && (settling || !successors(world).empty());
       }
     });
@@ -176,7 +178,7 @@ void Hub::Impl::succeeded(World& world, Member& member, const frames::Succeeded&
   }
   offered->second.address = answer.address;
   // While this process was stopped, ranks may have said bye and ended without an answer.
-  chooseLater(world.size, member.rank, 2 + world.members.size() / net::EventLoop::kEventsAtOnce);
+  chooseLater(world.size, member.rank, 2 + loop_->watched() / net::EventLoop::kEventsAtOnce);
 }
 
 void Hub::Impl::chooseLater(int size, int rank, std::size_t turns) {

@@ -218,7 +218,7 @@ void Membership::sayBye() {
 }
 
 void Membership::departed() {
-  dropOffered(); // the old hub reads the bye before it decides on the answer to its offer
+  dropOffered(); // if the old hub runs, it has read the bye before it decides on the answer
   loop_->cancel(depart_timer_);
   loop_->cancel(move_timer_);
   search_.reset();

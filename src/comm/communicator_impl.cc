@@ -112,8 +112,8 @@ void CommunicatorImpl::close() noexcept {
 
 /// Throws if the call is wrong, cannot be planned, or the communicator has failed.
 CallCache::Known& CommunicatorImpl::known(const Call& call) {
-  // A launch on a device cannot be taken back, so a failure that is known but not yet seen here
-  // must end the calls first.
+  // A failure that is known but not yet seen here must end the calls first: a launch on a device
+  // cannot be taken back, and the fast path of small calls does not look for failures.
   if (failure_.pending()) failure_.heed();
   CallCache::Known* const known = calls_.check(call);
   failure_.throwIfEnded();
@@ -207,6 +207,7 @@ void CommunicatorImpl::runNow(const Call& call) {
     const ProgressLoop::Lock lock(progress_loop_);
     runOnce(call, known(call), run);
   }
+  progress_loop_.giveWay();
   finish(run);
 }
 
@@ -282,9 +283,11 @@ std::function<void()> CommunicatorImpl::prepared(const Call& call, const plan::C
     run.attended.store(true, std::memory_order_relaxed);
     {
       const ProgressLoop::Lock here(progress_loop_);
+      if (failure_.pending()) failure_.heed();
       failure_.throwIfEnded();
       runOnce(call, *known, run);
     }
+    progress_loop_.giveWay();
     finish(run);
   };
 }

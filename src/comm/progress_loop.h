@@ -59,6 +59,10 @@ class ProgressLoop {
   }
   /// Polls once. Does nothing if another thread has the mutex, since that thread polls.
   void tryProgress();
+  /// Without the lock: if other threads wait for the mutex, lets one of them take it.
+  void giveWay() const {
+    if (contenders_.load(std::memory_order_relaxed) > 0) yieldMutex();
+  }
 
   /// Polls all `loops` until done() returns true or `until` has passed. Returns whether it is done.
   template <class Done>

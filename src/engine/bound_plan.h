@@ -104,8 +104,8 @@ struct BoundPlan {
   bool connected = false;
   /// The steps, if the plan has a fast path; set when connected.
   std::vector<FastStep> fast_path;
-  std::size_t fast_sends = 0;         ///< of these, the first that only send lines
-  std::size_t users = 0;              ///< runs in flight and captured graphs that use it
+  std::size_t fast_sends = 0; ///< the first of these, which wait for no peer and send at most lines
+  std::size_t users = 0;      ///< runs in flight and captured graphs that use it
   std::shared_ptr<DevicePlan> device; ///< state of the CUDA engine for this plan
 
   struct Cursor {

@@ -134,13 +134,13 @@ class Engine {
   static constexpr int recvQueue(int peer) { return -1 - peer; }
   virtual void submit(Run& run, int queue) = 0;
   /// For a run whose BoundPlan::fast_path is not empty, in place of submit() and progress(): moves
-  /// it at once, and waits for peers for about a microsecond. `done`: what sendAtOnce() has
+  /// it at once, and waits for peers for a few microseconds at most. `done`: what sendAtOnce() has
   /// returned for it. Returns false if nothing was done, because other runs are in flight.
   /// Otherwise the run is done or in its queue. If it throws, as progress(), the run is in its
   /// queue.
   virtual bool runAtOnce(Run& /*run*/, int /*queue*/, std::size_t /*done*/) { return false; }
   /// For a run with BoundPlan::fast_sends, before runAtOnce(): sends the messages that need no
-  /// input from peers, so that what this rank does next takes no time of theirs. Returns how many
+  /// input from peers, so that peers do not wait while this rank records the call. Returns how many
   /// steps are done; maybe none. If there are some, no function but runAtOnce() may follow.
   virtual std::size_t sendAtOnce(Run& /*run*/) { return 0; }
   /// Call after the last submit() of a call, or of a group's calls on this communicator.

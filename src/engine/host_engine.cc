@@ -39,9 +39,11 @@ void HostEngine::submit(Run& run, int queue) {
   begin();
 }
 
-/// Queues a run whose steps before this one are done. No other run may be queued.
-void HostEngine::enqueue(Run& run, int queue, std::size_t step) {
+/// Queues a run whose steps before this one are done. No other run may be queued. It needs no
+/// memory: the plan has run before in a queue, and so has a run of this queue.
+void HostEngine::enqueue(Run& run, int queue, std::size_t step) noexcept {
   submit(run, queue);
+  for (End* end : run.plan->rings_out) end->ring->shareReuse(run.plan->reuse_bytes);
   steps_.makeRoom(*run.plan);
   run.plan->cursors[0] = {0, static_cast<std::uint32_t>(step)};
   run.started_ = true;

@@ -62,7 +62,7 @@ class HostEngine final : public Engine {
   static bool attended(const Queue& queue);
   void complete(Queue& queue, const Error* error);
   bool mayRunAtOnce(const Run& run) const;
-  void enqueue(Run& run, int queue, std::size_t step);
+  void enqueue(Run& run, int queue, std::size_t step) noexcept;
   bool advanceAll();
   bool advance(Run& run);
   bool connect(BoundPlan& plan);

@@ -145,6 +145,11 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
     lock.unlock();
   }
 
+  std::size_t watched() {
+    std::lock_guard lock(mutex_);
+    return watches_.size();
+  }
+
   Id after(std::chrono::nanoseconds delay, std::function<void()> run) {
     if (foreign()) return ++last_id_;
     const base::Clock::time_point due = base::Deadline(delay).at();
@@ -352,6 +357,8 @@ EventLoop::Id EventLoop::watch(int fd, std::uint32_t events,
 }
 void EventLoop::rewatch(Id id, std::uint32_t events) { core_->rewatch(id, events); }
 void EventLoop::unwatch(Id id) { core_->unwatch(id); }
+
+std::size_t EventLoop::watched() const { return core_->watched(); }
 EventLoop::Id EventLoop::after(std::chrono::nanoseconds delay, std::function<void()> run) {
   return core_->after(delay, std::move(run));
 }

@@ -45,6 +45,9 @@ class EventLoop {
   /// takes.
   void unwatch(Id id);
 
+  /// The number of watched descriptors.
+  std::size_t watched() const;
+
   /// Runs `run` once, after the delay.
   Id after(std::chrono::nanoseconds delay, std::function<void()> run);
   /// As unwatch(). Does nothing if the timer has run.

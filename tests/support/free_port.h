@@ -18,8 +18,8 @@
 namespace rondo::test {
 
 /// It is another port at each call, also in other test programs that run at the same time: they
-/// count in a common file. The system gives ports from 32768 on to sockets that ask for any port,
-/// so no such socket takes this one before the rank that it is for.
+/// count in a common file. By default the system gives ports from 32768 on to sockets that ask for
+/// any port, so no such socket takes this one before the rank that it is for.
 inline int freePort() {
   constexpr unsigned kFirst = 11'000, kCount = 10'000;
   const std::string name = "rondo-test-ports-" + std::to_string(::getuid());
