@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/parse.h"
+#include "base/ticks.h"
 #include "comm/clocks.h"
 #include "comm/grow.h"
 #include "comm/pending_group.h"
@@ -148,7 +149,7 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   CallCache::Known& shape = known(call);
   const Numbered as = number(call, shape, run);
-  record(shape, as, run);
+  record(shape, as, run, base::ticks());
   submit(run, as.queue);
 }
 
@@ -173,12 +174,12 @@ inline CommunicatorImpl::Numbered CommunicatorImpl::number(const Call& call,
   return {queue, sequence};
 }
 
-/// Records that the run's call begins.
+/// Records that the run's call began at this time.
 inline void CommunicatorImpl::record(const CallCache::Known& shape, const Numbered& as,
-                                     engine::Run& run) {
+                                     engine::Run& run, std::uint64_t ticks) {
   const bool collective = as.queue == engine::Engine::kCollectives;
   if (collective) progress_board_.calls.enter(as.sequence, run.signature);
-  run.recorded = recorder_.begin(shape.recorded, as.sequence, collective);
+  run.recorded = recorder_.begin(shape.recorded, as.sequence, collective, ticks);
 }
 
 void CommunicatorImpl::submit(engine::Run& run, int queue) {
@@ -214,8 +215,10 @@ void CommunicatorImpl::runNow(const Call& call) {
 /// Needs the lock. Starts a call whose thread will wait for it.
 void CommunicatorImpl::runOnce(const Call& call, CallCache::Known& shape, engine::Run& run) {
   const Numbered as = number(call, shape, run);
+  // A peer may end its call before this rank records that it has begun.
+  const std::uint64_t begun = base::ticks();
   const std::size_t sent = shape.plan.fast_sends > 0 ? engine_->sendAtOnce(run) : 0;
-  record(shape, as, run);
+  record(shape, as, run, begun);
   if (!shape.plan.fast_path.empty() && progress_loop_.runAtOnce(run, as.queue, sent)) return;
   submit(run, as.queue);
   engine_->flush();

@@ -143,7 +143,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
     std::uint64_t sequence;
   };
   Numbered number(const Call& call, CallCache::Known& shape, engine::Run& run);
-  void record(const CallCache::Known& shape, const Numbered& as, engine::Run& run);
+  void record(const CallCache::Known& shape, const Numbered& as, engine::Run& run,
+              std::uint64_t ticks);
   void submit(engine::Run& run, int queue);
   void runOnce(const Call& call, CallCache::Known& shape, engine::Run& run);
   void finish(engine::Run& run);

@@ -75,7 +75,7 @@ Ticket Recorder::beginHeard(const CallFacts& call, std::uint64_t sequence, bool 
   Ticket ticket;
   if (listeners_.empty()) return ticket;
   if (head_) write(*head_, call, sequence, collective);
-  else ++number_, latest_ = base::ticks() | 1;
+  else ++number_;
   if (free_.empty()) {
     free_.push_back(heard_.size());
     heard_.emplace_back();

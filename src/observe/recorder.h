@@ -84,9 +84,12 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// A call begins. `sequence`: number of a collective, or of a message to a peer.
-  Ticket begin(const CallFacts& call, std::uint64_t sequence, bool collective) {
+  /// A call begins, or has begun at `ticks`. `sequence`: number of a collective, or of a message to
+  /// a peer.
+  Ticket begin(const CallFacts& call, std::uint64_t sequence, bool collective,
+               std::uint64_t ticks = base::ticks()) {
     Ticket ticket;
+    latest_ = ticks | 1;
     if (!unheard_) return beginHeard(call, sequence, collective);
     ticket.number_ = write(*unheard_, call, sequence, collective);
     ticket.recorder_ = this;
@@ -127,13 +130,12 @@ class Recorder {
   static void put(std::uint64_t& word, std::uint64_t value) {
     std::atomic_ref(word).store(value, std::memory_order_relaxed);
   }
-  /// Writes the call into the block, and returns its number.
+  /// Writes the call that begins at latest_ into the block, and returns its number.
   std::uint64_t write(BlockHead& head, const CallFacts& call, std::uint64_t sequence,
                       bool collective) {
     const std::uint64_t number = ++number_;
     if ((number & mask_) == 0) grow();
     Record& record = records_[number & mask_];
-    latest_ = base::ticks() | 1;
     // A reader that sees this number also sees all earlier records, and their capacity.
     std::atomic_ref(head.claimed).store(number, std::memory_order_release);
     // A reader that sees a part of the new record also sees that the old one was given up.

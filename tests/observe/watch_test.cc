@@ -25,19 +25,22 @@ namespace {
 using namespace tools;
 using nlohmann::json;
 
-/// Shell code: starts a watch, then 4 ranks with a fault on rank 2 that begins after two seconds.
-/// $JOB is the launcher, $WATCH the watch, which writes the file watched; $NUMBER is the job's
-/// number, by which its lines differ from those of jobs that run beside it.
+/// Shell code: starts a watch, then 4 ranks with a fault on rank 2 that begins when the watch has
+/// printed the job (or after a minute). $JOB is the launcher, $WATCH the watch, which writes the
+/// file watched; $NUMBER is the job's number, by which its lines differ from those of other jobs.
 std::string start(const std::string& folder, const std::string& fault,
-                  const std::string& environment, const std::string& watch = "--json") {
-  return "mkdir -p " + folder + "\ncd " + folder + "\n$RONDO watch --interval 0.4 --patience 2 " +
-         watch + " >watched 2>watch_err &\nWATCH=$!\nenv " + environment + " $RONDO run -p 4 -- " +
-         RONDO_TEST_PROGRAMS "/program_recorded " + fault +
-         " 2 2 >out 2>err &\nJOB=$!\n"
+                  const std::string& environment) {
+  return "mkdir -p " + folder + "\ncd " + folder +
+         "\n$RONDO watch --interval 0.4 --patience 2 --json >watched 2>watch_err "
+         "&\nWATCH=$!\nenv " +
+         environment + " $RONDO run -p 4 -- " + RONDO_TEST_PROGRAMS "/program_recorded " + fault +
+         " 2 go >out 2>err &\nJOB=$!\n"
          "for TRY in $(seq 600); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
          "PIDS=$(sed -n 's/^ready . //p' out)\n"
          "NUMBER=$($RONDO watch --once --interval 0.05 $(sed -n 's/^ready 0 //p' out) |\n"
-         "  sed -n 's/^job \\([0-9a-f]*\\).*/\\1/p')\n";
+         "  sed -n 's/^job \\([0-9a-f]*\\).*/\\1/p')\n"
+         "for TRY in $(seq 600); do grep -q \"$NUMBER\" watched && break; sleep 0.1; done\n"
+         "touch go\n";
 }
 /// Waits until a rank of the job is blamed, for a minute.
 const std::string kUntilBlamed =
@@ -92,8 +95,10 @@ struct FaultCase {
 void checkFault(const FaultCase& expected, const std::string& transport) {
   INFO(expected.fault << " over " << transport);
   const TemporaryFolder folder;
-  shell(start(folder.file("job"), expected.fault, "RONDO_TRANSPORT=" + transport) + kUntilBlamed +
-        "sleep 0.5\n" + kEnd);
+  // A stopped rank is to be blamed by the watch before the job fails.
+  const std::string heartbeat = expected.fault == std::string("stop") ? " RONDO_HEARTBEAT=60" : "";
+  shell(start(folder.file("job"), expected.fault, "RONDO_TRANSPORT=" + transport + heartbeat) +
+        kUntilBlamed + "sleep 0.5\n" + kEnd);
   const auto objects = objectsOf(folder.file("job"));
   REQUIRE(!objects.empty());
   std::set<Blamed> blamed;

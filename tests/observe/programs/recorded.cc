@@ -8,7 +8,8 @@
 // child (it forks a child that lives for a minute), straggler (all ranks compute and make
 // all-reduces, the odd one needs three times as long), none (all ranks make calls of all kinds
 // until they are killed). After the 100 all-reduces each rank prints "ready RANK PID" and waits for
-// PAUSE seconds (which may be a fraction). A rank that gets an error prints "error RANK CODE", and
+// PAUSE seconds (which may be a fraction), or, for at most a minute, until the file PAUSE exists. A
+// rank that gets an error prints "error RANK CODE", and
 // its text to standard error.
 #include <signal.h>
 #include <unistd.h>
@@ -36,6 +37,13 @@ void say(const std::string& line) {
 }
 
 void compute() { ::sleep(60); }
+
+/// Waits for so many seconds, or until the file exists.
+void waitFor(const char* what) {
+  const double seconds = std::atof(what);
+  if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  for (int i = 0; seconds <= 0 && i < 6000 && ::access(what, F_OK) != 0; ++i) ::usleep(10'000);
+}
 
 void call(Communicator& comm, const std::string& fault, bool odd) {
   std::vector<double> data(1000);
@@ -118,7 +126,7 @@ int main(int argc, char** argv) {
       if (process == 0) compute(), ::_exit(0);
     }
     say("ready " + rank + " " + std::to_string(process) + "\n");
-    if (argc > 3) std::this_thread::sleep_for(std::chrono::duration<double>(std::atof(argv[3])));
+    if (argc > 3) waitFor(argv[3]);
     if (fault == "child") compute();
     if (fault == "straggler") stepFor(comm, odd ? 60 : 20);
     if (fault == "none") mixed(comm);
