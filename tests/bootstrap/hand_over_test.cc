@@ -43,14 +43,17 @@ class Log {
   bool offered(int rank, int times = 1) const {
     return says("rank " + std::to_string(rank) + " is offered the control plane", times);
   }
+  std::string text() const {
+    std::ostringstream stream;
+    stream << std::ifstream(path_).rdbuf();
+    return stream.str();
+  }
   /// Waits until the hub has read the last message of a rank.
   bool left(int rank) const { return says("rank " + std::to_string(rank) + " has left the job"); }
   /// Waits until these words were said so often.
   bool says(const std::string& words, int times = 1) const {
     for (const base::Deadline limit(20s); !limit.passed(); std::this_thread::sleep_for(1ms)) {
-      std::ostringstream stream;
-      stream << std::ifstream(path_).rdbuf();
-      const std::string text = stream.str();
+      const std::string text = this->text();
       int count = 0;
       for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1))
         ++count;
@@ -95,6 +98,24 @@ void offerToStopped(Job& job, const Log& log) {
   std::this_thread::sleep_for(200ms);
   job.at(0).tell("go");
   REQUIRE(log.offered(1));
+}
+
+/// Starts three ranks. When this returns, ranks 1 and 2 are stopped, and the leaving host has
+/// offered both the control plane.
+void offerToBothStopped(Job& job, const Log& log) {
+  job.startAll();
+  for (const int rank : {1, 2}) job.at(rank).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).tell("go");
+  for (const int rank : {1, 2}) REQUIRE(log.offered(rank));
+}
+
+/// Kills rank 2, and requires that rank 1 names it: the ranks have a control plane.
+void namesDeathOf2(Job& job, const Log& log) {
+  job.at(2).signal(SIGKILL);
+  const std::string line = job.at(1).line(20s);
+  INFO("rank 1 says: " << line << "; the log:\n" << log.text());
+  CHECK(startsWith(line, "failed peer_dead 2 rank 2"));
 }
 
 /// Requires that rank 1 takes over, and names no rank until it leaves.
@@ -212,11 +233,7 @@ TEST_CASE("a rank leaves while a stopped successor has not answered yet: nobody 
 TEST_CASE("a host is stopped for four seconds after its offers were answered: nobody is named") {
   const Log log;
   Job job(Host::rank_zero, 3, "quit", log.in(kRare));
-  job.startAll();
-  for (const int rank : {1, 2}) job.at(rank).signal(SIGSTOP);
-  std::this_thread::sleep_for(200ms);
-  job.at(0).tell("go");
-  for (const int rank : {1, 2}) REQUIRE(log.offered(rank));
+  offerToBothStopped(job, log);
   job.at(0).signal(SIGSTOP);
   std::this_thread::sleep_for(200ms);
   for (const int rank : {1, 2}) job.at(rank).signal(SIGCONT);
@@ -225,10 +242,7 @@ TEST_CASE("a host is stopped for four seconds after its offers were answered: no
   REQUIRE(log.says("hosts the control plane from now on"));
   CHECK(job.at(0).end().value_or(-1) == 0);
   for (const int rank : {1, 2}) CHECK(job.at(rank).line(4s) == "");
-  job.at(2).signal(SIGKILL);
-  const std::string line = job.at(1).line(20s);
-  INFO("rank 1 says: " << line);
-  CHECK(startsWith(line, "failed peer_dead 2 rank 2"));
+  namesDeathOf2(job, log);
 }
 
 // Proves: before a host that was stopped decides on an answer, it reads which ranks have left.
@@ -276,19 +290,13 @@ TEST_CASE("ranks end while their host hands the control plane over: the others n
 TEST_CASE("a host ends while all others are stopped for four seconds: they get another hub") {
   const Log log;
   Job job(Host::rank_zero, 3, "quit", log.in(kRare));
-  job.startAll();
-  for (const int rank : {1, 2}) job.at(rank).signal(SIGSTOP);
-  std::this_thread::sleep_for(200ms);
-  job.at(0).tell("go");
-  for (const int rank : {1, 2}) REQUIRE(log.offered(rank));
+  offerToBothStopped(job, log);
   std::this_thread::sleep_for(4s);
-  for (const int rank : {1, 2}) job.at(rank).signal(SIGCONT);
-  REQUIRE(log.says("hosts the control plane from now on"));
+  job.at(1).signal(SIGCONT); // first, since rank 2 is killed
+  REQUIRE(log.says("rank 1 hosts the control plane from now on"));
+  job.at(2).signal(SIGCONT);
   CHECK(job.at(0).end().value_or(-1) == 0);
-  job.at(2).signal(SIGKILL);
-  const std::string line = job.at(1).line(20s);
-  INFO("rank 1 says: " << line);
-  CHECK(startsWith(line, "failed peer_dead 2 rank 2"));
+  namesDeathOf2(job, log);
 }
 
 // Proves: a hub that a rank opened for a host, which then died, is not taken for the next hub.

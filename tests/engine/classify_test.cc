@@ -12,25 +12,12 @@
 #include "engine/step.h"
 #include "plan/registry.h"
 #include "support/test.h"
+#include "tests/engine/slots.h"
 #include "transports/slot_ring.h"
 #include "transports/tuning.h"
 
 namespace rondo::test {
 namespace {
-
-/// A transport with slots. Classifying opens no channel.
-class Slots final : public transport::Transport {
- public:
-  std::string_view name() const override { return "slots"; }
-  transport::Address address() const override { return {}; }
-  std::size_t slotBytes() const override { return 128 << 10; }
-  bool mapped() const override { return true; }
-  bool reaches(const transport::Address&) const override { return true; }
-  std::unique_ptr<transport::PendingPort> open(const transport::ChannelId&,
-                                               const transport::Address&) override {
-    return nullptr;
-  }
-};
 
 /// Calls `look` with each step of a rank of 2, for blocks of 64 KiB.
 void forEachStep(Collective collective, const char* algorithm, int rank,

@@ -12,25 +12,12 @@
 #include "engine/step.h"
 #include "plan/registry.h"
 #include "support/test.h"
+#include "tests/engine/slots.h"
 #include "transports/slot_ring.h"
 #include "transports/tuning.h"
 
 namespace rondo::test {
 namespace {
-
-/// A transport with slots. The tests set the rings themselves.
-class Slots final : public transport::Transport {
- public:
-  std::string_view name() const override { return "slots"; }
-  transport::Address address() const override { return {}; }
-  std::size_t slotBytes() const override { return 128 << 10; }
-  bool mapped() const override { return true; }
-  bool reaches(const transport::Address&) const override { return true; }
-  std::unique_ptr<transport::PendingPort> open(const transport::ChannelId&,
-                                               const transport::Address&) override {
-    return nullptr;
-  }
-};
 
 /// Memory for the ring of one direction.
 class Memory {
