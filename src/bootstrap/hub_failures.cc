@@ -39,6 +39,10 @@ Hub::Impl::Cause Hub::Impl::silenceOf(const Member& member) {
                                        " ms"};
 }
 
+Failure Hub::Impl::failureOf(int rank, const Cause& cause) {
+  return {cause.code, "rank " + std::to_string(rank) + " " + cause.text, rank};
+}
+
 void Hub::Impl::fail(World& world, Member& member, const frames::Fail& report) {
   const auto group = groupOf(world, member, report.communicator);
   if (!group || group->ledger.failure()) return;
@@ -219,13 +223,12 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
 }
 
 void Hub::Impl::failRank(World& world, int rank, const Cause& cause, bool leaves) {
+  if (world.awaited.contains(rank)) failed_coming_.try_emplace(rank, cause);
   const auto groups = world.groups;
   for (const auto& [id, group] : groups) {
     const auto found = group->rank_of.find(rank);
     if (found == group->rank_of.end() || group->ledger.hasLeft(found->second)) continue;
-    failGroup(
-        world, *group,
-        {cause.code, "rank " + std::to_string(found->second) + " " + cause.text, found->second});
+    failGroup(world, *group, failureOf(found->second, cause));
     if (leaves) leaveGroup(world, *group, found->second);
   }
 }

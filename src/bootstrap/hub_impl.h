@@ -91,6 +91,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   };
   static Cause deathOf();
   static Cause silenceOf(const Member& member);
+  /// `rank`: of the communicator.
+  static Failure failureOf(int rank, const Cause& cause);
   void fail(World& world, Member& member, const frames::Fail& report);
   void stalled(World& world, Member& member, const frames::Stalled& report);
   /// Asks all ranks for their calls. Then fails the group with the difference between their calls,
@@ -242,6 +244,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Questions whose answers no longer matter. An end in the middle of the handshake would look
   /// like a stranger's connection to the listener.
   std::vector<std::unique_ptr<net::Dial>> old_probes_;
+  /// Ranks that failed before they had described their communicators to this hub, and why.
+  std::map<int, Cause> failed_coming_;
   bool claims_ = false; ///< it took over from a hub that died, and does not yet have the majority
   std::uint64_t generation_ = 0, agreements_ = 0;
 };

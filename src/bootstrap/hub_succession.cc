@@ -318,7 +318,8 @@ void Hub::Impl::endOpening(World& world, Group& group) {
 }
 
 /// A rank has left this communicator if it is gone, or has described all its communicators without
-/// this one, unless the communicator is so new that the rank may not have made it yet.
+/// this one, unless the communicator is so new that the rank may not have made it yet. A rank that
+/// failed before it had described its communicators may have been in this one, which then fails.
 void Hub::Impl::leaveSilently(World& world, Group& group) {
   for (const int rank : group.members) {
     const int own = group.rank_of.at(rank);
@@ -327,6 +328,8 @@ void Hub::Impl::leaveSilently(World& world, Group& group) {
     if (world.awaited.contains(rank) || group.described.contains(rank) ||
         group.ledger.hasLeft(own) || (here && group.young))
       continue;
+    const auto failed = failed_coming_.find(rank);
+    if (failed != failed_coming_.end()) group.ledger.fail(failureOf(own, failed->second));
     group.ledger.leave(own);
     group.said = true; // the rank that left has already been told which calls differ
   }

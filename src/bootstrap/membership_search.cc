@@ -106,8 +106,11 @@ void Membership::moveFailed(const Error& why) {
   dial_.reset();
   if (departing_ && !search_) return departed();
   if (!search_ && late_ && Clock::now() - *late_ < kWoke) {
-    awake_ = Clock::now(); // the others have gone on without this rank, and ended since
-    return startSearch();
+    awake_ = Clock::now(); // the next hub must know that this rank may have been excluded
+    return hubLost(ErrorCode::unresponsive,
+                   std::string("cannot be reached (") + why.what() +
+                       "). This process was stopped when the control plane moved there. Either "
+                       "that rank died, or the other ranks went on without this one and ended");
   }
   if (!search_)
     return hubLost(ErrorCode::peer_dead, std::string("did not take it over: ") + why.what());

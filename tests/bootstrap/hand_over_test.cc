@@ -7,10 +7,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "bootstrap/hub.h"
-#include "bootstrap/newcomer.h"
 #include "member_job.h"
-#include "support/caught.h"
 #include "support/temporary_folder.h"
 
 namespace rondo::test {
@@ -299,6 +296,23 @@ TEST_CASE("a host ends while all others are stopped for four seconds: they get a
   namesDeathOf2(job, log);
 }
 
+// Proves: a rank that was stopped while the control plane moved gets an error if the new host has
+// died before the rank connects to it.
+TEST_CASE("a new host dies before a rank that was stopped has followed it: the rank names it") {
+  const Log log;
+  Job job(Host::rank_zero, 3, "quit", log.in(kRare));
+  offerToBothStopped(job, log);
+  job.at(2).signal(SIGCONT);
+  REQUIRE(log.says("rank 2 hosts the control plane from now on"));
+  CHECK(job.at(0).end().value_or(-1) == 0);
+  job.at(2).signal(SIGKILL);
+  std::this_thread::sleep_for(2500ms); // from two seconds on, the others may have excluded it
+  job.at(1).signal(SIGCONT);
+  const std::string line = job.at(1).line(20s);
+  INFO("rank 1 says: " << line << "; the log:\n" << log.text());
+  CHECK(startsWith(line, "failed unresponsive 2 rank 2"));
+}
+
 // Proves: a hub that a rank opened for a host, which then died, is not taken for the next hub.
 TEST_CASE("a host is killed while it waits for stopped successors, which then go on without it") {
   const Log log;
@@ -343,23 +357,6 @@ TEST_CASE("a rank leaves while a stopped process with two ranks has not answered
   const std::string line = job.at(1).line(20s);
   INFO("rank 1 says: " << line);
   CHECK(startsWith(line, "failed peer_dead 4 rank 4"));
-}
-
-// Proves: a hub that took over, whose listener stays open for late ranks, keeps no newcomers.
-TEST_CASE("a newcomer that comes to a hub that took over is refused") {
-  using namespace bootstrap;
-  Hub::Settings settings;
-  settings.address = net::SocketAddress::parse("127.0.0.1:0", "");
-  settings.secret = net::Secret::random();
-  settings.job = 4711;
-  settings.size = 2;
-  settings.succession = Hub::Succession{0, 4711, {true, true}, {true, true}};
-  auto hub = std::make_unique<Hub>(settings, [] {});
-  const auto error = caught([&] {
-    Newcomer({settings.job, hub->address(), settings.secret}, 20s, false).wait();
-  });
-  CHECK(says(error, ErrorCode::init_failed, {"have met without it"}));
-  net::EventLoop::get()->call([&] { hub.reset(); }); // there it waits for no rank
 }
 
 } // namespace rondo::test

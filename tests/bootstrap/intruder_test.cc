@@ -8,12 +8,12 @@
 
 #include "base/codec.h"
 #include "bootstrap/hub.h"
-#include "bootstrap/link.h"
 #include "bootstrap/membership.h"
 #include "bootstrap/unique_id.h"
 #include "net/native_address.h"
 #include "proxy.h"
 #include "ranks.h"
+#include "raw_member.h"
 #include "session_cases.h"
 #include "support/test.h"
 
@@ -225,66 +225,16 @@ TEST_CASE("the hub ends when all ranks have left") {
 
 namespace {
 
-/// A member that knows the secret and the frames, but breaks the rules.
-class Rogue {
- public:
-  explicit Rogue(const Membership::Settings& settings) : loop_(net::EventLoop::get()) {
-    net::Dial::Settings dial;
-    dial.address = settings.hub;
-    dial.secret = settings.secret;
-    dial.hello.purpose = net::Hello::Purpose::control;
-    dial.hello.job = settings.job;
-    dial.hello.rank = settings.rank;
-    dial.hello.size = settings.size;
-    dial.deadline = settings.deadline;
-    net::Dial dialing(dial);
-    fd_ = dialing.wait().plain();
-    key_ = dialing.sessionKey();
-  }
-  ~Rogue() {
-    loop_->call([&] { link_.reset(); });
-  }
-
-  struct Raw {
-    std::vector<std::byte> bytes;
-    void write(base::Writer& out) const { out.raw(bytes); }
-  };
-  void frame(int type, const std::vector<std::byte>& body) {
-    loop_->call([&] {
-      if (!link_) link_ = Link::open(loop_, std::move(fd_), key_, Link::Side::member, {ignore, {}});
-      link_->send(static_cast<frames::Type>(type), Raw{body});
-    });
-  }
-  template <class Body>
-  void frame(frames::Type type, const Body& body) {
-    base::Writer writer;
-    body.write(writer);
-    frame(static_cast<int>(type), writer.take());
-  }
-  void join() { frame(frames::Type::join, frames::Join{200, false}); }
-  void bytes(const std::vector<std::byte>& raw) {
-    [[maybe_unused]] const ssize_t sent = ::send(fd_.get(), raw.data(), raw.size(), MSG_NOSIGNAL);
-  }
-
- private:
-  static void ignore(frames::Type, base::Reader& in) { in.raw(in.left()); }
-
-  std::shared_ptr<net::EventLoop> loop_;
-  base::UniqueFd fd_;
-  net::Key key_{};
-  std::shared_ptr<Link> link_;
-};
-
 std::vector<std::byte> repeated(std::size_t count, int value) {
   return std::vector<std::byte>(count, static_cast<std::byte>(value));
 }
 
-using Crime = std::pair<std::string, std::function<void(Rogue&)>>;
+using Crime = std::pair<std::string, std::function<void(RawMember&)>>;
 
 /// A violation by a member that has joined.
 template <class Next>
-std::function<void(Rogue&)> joined(Next next) {
-  return [next](Rogue& rogue) {
+std::function<void(RawMember&)> joined(Next next) {
+  return [next](RawMember& rogue) {
     rogue.join();
     next(rogue);
   };
@@ -295,21 +245,21 @@ std::vector<Crime> lies(std::uint64_t world) {
   using frames::Type;
   return {
       {"a heartbeat outside the limits",
-       [](Rogue& r) {
+       [](RawMember& r) {
          r.frame(Type::join, frames::Join{9, false});
        }},
-      {"calls that were not entered", joined([=](Rogue& r) {
+      {"calls that were not entered", joined([=](RawMember& r) {
          CallReport calls;
          calls.scales[0] = {1, {7}};
          r.frame(Type::progress, frames::ProgressReport{0, 0, {{world, 0, calls}}});
        })},
       {"taking over a hub that was not offered",
-       joined([](Rogue& r) { r.frame(Type::succeeded, frames::Succeeded{}); })},
-      {"telling of communicators unasked", joined([=](Rogue& r) {
+       joined([](RawMember& r) { r.frame(Type::succeeded, frames::Succeeded{}); })},
+      {"telling of communicators unasked", joined([=](RawMember& r) {
          r.frame(Type::roster, frames::Roster{world, 2, 0, {0, 1}});
        })},
-      {"settling unasked", joined([](Rogue& r) { r.frame(Type::settled, Rogue::Raw{}); })},
-      {"a communicator that it would not be in", joined([=](Rogue& r) {
+      {"settling unasked", joined([](RawMember& r) { r.frame(Type::settled, RawMember::Raw{}); })},
+      {"a communicator that it would not be in", joined([=](RawMember& r) {
          r.frame(Type::shrink, frames::Shrink{world, 77, {true, false}});
        })},
   };
@@ -320,47 +270,48 @@ std::vector<Crime> crimes(std::uint64_t world) {
   constexpr std::uint64_t kUnknown = 12345;
   using frames::Type;
   return {
-      {"no length at all", [](Rogue& r) { r.bytes(repeated(4, 0)); }},
-      {"a huge length", [](Rogue& r) { r.bytes(repeated(4, 0xff)); }},
+      {"no length at all", [](RawMember& r) { r.bytes(repeated(4, 0)); }},
+      {"a huge length", [](RawMember& r) { r.bytes(repeated(4, 0xff)); }},
       {"a frame without authenticity",
-       [](Rogue& r) {
+       [](RawMember& r) {
          std::vector<std::byte> bytes = repeated(46, 1);
          bytes[0] = std::byte{42};
          bytes[1] = bytes[2] = bytes[3] = std::byte{0};
          r.bytes(bytes);
        }},
-      {"another frame before join", [](Rogue& r) { r.frame(Type::ask, frames::Ask{1}); }},
+      {"another frame before join", [](RawMember& r) { r.frame(Type::ask, frames::Ask{1}); }},
       {"a heartbeat of zero",
-       [](Rogue& r) {
+       [](RawMember& r) {
          r.frame(Type::join, frames::Join{0, false});
        }},
-      {"joining twice", joined([](Rogue& r) { r.join(); })},
-      {"an unknown type", joined([](Rogue& r) { r.frame(200, {}); })},
-      {"type zero", joined([](Rogue& r) { r.frame(0, {}); })},
-      {"a hub's frame", joined([](Rogue& r) { r.frame(Type::beat, Rogue::Raw{}); })},
-      {"an empty body", joined([](Rogue& r) { r.frame(Type::gather, Rogue::Raw{}); })},
-      {"bytes too many", joined([](Rogue& r) { r.frame(Type::bye, Rogue::Raw{repeated(1, 0)}); })},
-      {"a blob too large", joined([=](Rogue& r) {
+      {"joining twice", joined([](RawMember& r) { r.join(); })},
+      {"an unknown type", joined([](RawMember& r) { r.frame(200, {}); })},
+      {"type zero", joined([](RawMember& r) { r.frame(0, {}); })},
+      {"a hub's frame", joined([](RawMember& r) { r.frame(Type::beat, RawMember::Raw{}); })},
+      {"an empty body", joined([](RawMember& r) { r.frame(Type::gather, RawMember::Raw{}); })},
+      {"bytes too many",
+       joined([](RawMember& r) { r.frame(Type::bye, RawMember::Raw{repeated(1, 0)}); })},
+      {"a blob too large", joined([=](RawMember& r) {
          r.frame(Type::gather, frames::Gather{world, 0, false, repeated(kBlobBytes + 1, 7)});
        })},
-      {"one exchange twice", joined([=](Rogue& r) {
+      {"one exchange twice", joined([=](RawMember& r) {
          for (int i = 0; i < 2; ++i) r.frame(Type::gather, frames::Gather{world, 3, false, {}});
        })},
-      {"exchanges without end", joined([=](Rogue& r) {
+      {"exchanges without end", joined([=](RawMember& r) {
          for (std::uint64_t i = 0; i < 300; ++i)
            r.frame(Type::gather, frames::Gather{world, 10 + i, false, {}});
        })},
-      {"an unknown error code", joined([=](Rogue& r) {
+      {"an unknown error code", joined([=](RawMember& r) {
          base::Writer writer;
          writer.u64(world);
          writer.u8(99);
          writer.raw(repeated(20, 0));
-         r.frame(Type::fail, Rogue::Raw{writer.take()});
+         r.frame(Type::fail, RawMember::Raw{writer.take()});
        })},
-      {"a split without color and key", joined([=](Rogue& r) {
+      {"a split without color and key", joined([=](RawMember& r) {
          r.frame(Type::gather, frames::Gather{world, 0, true, repeated(3, 1)});
        })},
-      {"an unknown communicator, then the end", joined([](Rogue& r) {
+      {"an unknown communicator, then the end", joined([](RawMember& r) {
          r.frame(Type::leave, frames::Leave{{kUnknown, 0, {}}});
          r.frame(200, {});
        })},
@@ -375,7 +326,7 @@ TEST_CASE("a member that misbehaves counts as dead, and the other ranks get its 
   for (const auto& [crime, commit] : all) {
     INFO(crime);
     Site site(2);
-    const auto rogue = std::make_unique<Rogue>(site.member(1, 2));
+    const auto rogue = std::make_unique<RawMember>(site.member(1, 2));
     Outcome end;
     std::thread honest([&] {
       end = outcomeOf([&] {
