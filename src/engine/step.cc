@@ -346,9 +346,9 @@ std::uint32_t StepRunner::moveWithChecksum(const Run& run, const BoundStep& step
 }
 
 /// compute() for a step that combines. Sets the checksums of the messages that it uses, and returns
-/// that of the result. Without a crew it works in pieces of kChecksumBytes, which stay in the
-/// first-level cache. AllReduce of 1 MiB between 2 processes over shm, us: without checksums 175;
-/// with pieces of 4 KiB 184, of 8 KiB 187, of 16 KiB 193.
+/// that of the result. Without a thread team it works in pieces of kChecksumBytes, which stay in
+/// the first-level cache. AllReduce of 1 MiB between 2 processes over shm, us: without checksums
+/// 175; with pieces of 4 KiB 184, of 8 KiB 187, of 16 KiB 193.
 std::uint32_t StepRunner::combineWithChecksum(const Run& run, const BoundStep& step,
                                               std::size_t tile) {
   const std::size_t element = sizeOf(run.plan->shape.type);
@@ -359,8 +359,9 @@ std::uint32_t StepRunner::combineWithChecksum(const Run& run, const BoundStep& s
     const std::size_t count = step.segments[s].count;
     if (count == 0) continue;
     const Operands operands = operandsOf(run, step, tile, s);
-    // With a crew, each whole segment is combined into all outputs. Without one, small pieces are
-    // combined into the first output, which is then copied to the others with its checksum.
+    // With a thread team, each whole segment is combined into all outputs. Without one, small
+    // pieces are combined into the first output, which is then copied to the others with its
+    // checksum.
     const std::size_t most = combiner_ ? count : kChecksumBytes / element;
     const std::size_t computed =
         combiner_ ? operands.out_count : std::min<std::size_t>(operands.out_count, 1);
