@@ -42,7 +42,7 @@ struct BoundStep {
   std::size_t take_below = transport::kLargeBodyBytes;
   /// The sender may copy messages of later tiles to the output before this rank gets to them; set
   /// when connected.
-  bool lands_early = false;
+  bool shares_later = false;
   /// The step only moves data, and only by carriers; set when connected.
   bool carriers_only_move = false;
 };

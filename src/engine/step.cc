@@ -35,7 +35,7 @@ bool alreadyInPlace(const Run& run, const BoundStep& step) {
 /// This needs a channel that carries only this step's messages, and places in the output that no
 /// other step writes to. (If all blocks have one size, another step's piece contains such a place
 /// only if its message is longer or has several segments.)
-bool landsEarly(const BoundPlan& plan, const BoundStep& step) {
+bool sharesLater(const BoundPlan& plan, const BoundStep& step) {
   if (step.inputs.size() != 1 || !step.inputs[0].wire || !step.has_output ||
       step.segments.size() != 1 || step.output.space != plan::Space::output)
     return false;
@@ -80,7 +80,7 @@ void StepRunner::classify(BoundPlan& plan) const {
   plan.use = useOf(plan);
   if (plan.use == transport::Use::one_way)
     for (BoundLane& lane : plan.full)
-      for (BoundStep& step : lane) step.lands_early = landsEarly(plan, step);
+      for (BoundStep& step : lane) step.shares_later = sharesLater(plan, step);
   for (auto* lanes : {&plan.full, &plan.last})
     for (BoundLane& lane : *lanes)
       for (BoundStep& step : lane) {
