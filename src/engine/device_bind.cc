@@ -85,7 +85,7 @@ bool DeviceEngine::connect(BoundPlan& plan) {
   if (plan.connected) return true;
   bool all = true;
   for (End* end : plan.ends) {
-    if (end->carrier) {
+    if (end->over_network) {
       fabric_.startOpening(*end);
       proxy_.serve(*end);
     } else {
