@@ -38,7 +38,7 @@ struct PlanConfig {
   std::string collective, algorithm, ranks, bytes, layout;
   int root = 0, rank = -1;
   bool check = false, table = false, list = false, rounds = false, all = false;
-  bool oversubscribed = false, carriers = false;
+  bool oversubscribed = false, network_channels = false;
   int ranks_per_gpu = 0;
   double memory_gbs = 0;
   bool explain = false, json = false;
@@ -163,28 +163,28 @@ int largestNode(const plan::Layout& layout, int ranks) {
 }
 
 int compareAll(const PlanConfig& config) {
-  Comparison what{
-      .collective = collectiveOf(config),
-      .ranks = singleRankCount(config),
-      .root = config.root,
-      .bytes = {},
-      .policy = {
-          .algorithms = {}, .oversubscribed = config.oversubscribed, .carriers = config.carriers}};
+  Comparison what{.collective = collectiveOf(config),
+                  .ranks = singleRankCount(config),
+                  .root = config.root,
+                  .bytes = {},
+                  .policy = {.algorithms = {},
+                             .oversubscribed = config.oversubscribed,
+                             .network_channels = config.network_channels}};
   what.policy.layout = plan::parseLayout(config.layout, what.ranks);
-  what.policy.carriers = config.carriers || what.policy.layout.nodes().size() > 1;
+  what.policy.network_channels = config.network_channels || what.policy.layout.nodes().size() > 1;
   if (const std::string file = Options::fromEnvironment().rules_file; !file.empty())
     what.policy.rules_file = std::make_shared<planner::RulesFile>(planner::RulesFile::read(file));
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
   // One description of the machine serves the rules and the prediction.
   NetworkConfig network = config.network;
-  if (network.link.empty() && config.carriers) network.link = "loopback";
+  if (network.link.empty() && config.network_channels) network.link = "loopback";
   const int share = largestNode(what.policy.layout, what.ranks);
   if (network.processors == 0 && config.oversubscribed) network.processors = std::max(share / 2, 1);
   const PlannedNetwork planned = plannedNetwork(network);
   what.policy.oversubscribed = planned.processors > 0 && planned.processors < share;
   const auto& inside = planned.profile.links[static_cast<std::size_t>(planned.inside)];
-  what.policy.carriers = what.policy.carriers || (inside && !inside->mapped);
+  what.policy.network_channels = what.policy.network_channels || (inside && !inside->mapped);
   const std::string text = !config.explain ? compare(what, planned)
                            : config.json   ? explanationJson(what, planned)
                                            : explainChoice(what, planned);
@@ -274,7 +274,7 @@ void addMachineOptions(CLI::App& app, PlanConfig& config) {
                  "divide the ranks into nodes, up to 16 of them");
   app.add_flag("--oversubscribed", config.oversubscribed,
                "Compare for oversubscribed ranks (more ranks than processors)");
-  app.add_flag("--tcp", config.carriers, "Compare for ranks that talk over TCP");
+  app.add_flag("--tcp", config.network_channels, "Compare for ranks that talk over TCP");
   auto* gpus = app.add_option("--ranks-per-gpu", config.ranks_per_gpu,
                               "Count steps, messages and bytes on GPUs with this many ranks each, "
                               "and predict the time, from assumed (not measured) rates")

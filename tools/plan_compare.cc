@@ -145,7 +145,7 @@ class Comparing {
     return text + "\n* chosen by the planner if " +
            std::string(policy.oversubscribed ? "ranks share processors"
                                              : "each rank has a processor") +
-           (policy.carriers ? ", and some talk over TCP" : ", in shared memory") +
+           (policy.network_channels ? ", and some talk over TCP" : ", in shared memory") +
            "\nRounds and bytes are counted in the plans. Times are predicted with\n" +
            planned_.text(policy.layout) + "; --explain says why.\n";
   }

@@ -123,7 +123,7 @@ class Explaining {
       if (choice.algorithm && block(bytes) <= rule.up_to && choice.text() == chosen) {
         text += ", by the rule for";
         if (policy.oversubscribed) text += " ranks that share processors,";
-        if (policy.carriers) text += " sockets,";
+        if (policy.network_channels) text += " sockets,";
         text += " blocks of";
         if (above > 0) text += " more than " + bytesText(above);
         const bool last = rule.up_to == ~std::size_t{0};

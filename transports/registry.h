@@ -51,7 +51,7 @@ struct Kind {
 /// In order of preference: the first transport that reaches a peer is used.
 std::span<const Kind> kinds();
 /// Transports between devices: their ports are DeviceMemory. A communicator on devices uses these,
-/// and after them the carriers of kinds(). Any other communicator uses kinds() only.
+/// and after them the network transports of kinds(). Any other communicator uses kinds() only.
 std::span<const Kind> deviceKinds();
 
 } // namespace rondo::transport

@@ -3,7 +3,7 @@
 // A channel is one direction between two ranks: ordered, reliable, of bounded depth, for messages
 // of at most slot_bytes. Its ends are a sender in one rank and a receiver in the other. An end is
 // *mapped* (both ranks see the slots, and the engine fills and reads them, see slot_ring.h) or the
-// end of a *carrier* (the operating system or a NIC moves bytes between the two ranks' user
+// end of a *network channel* (the operating system or a NIC moves bytes between the two ranks' user
 // memory).
 #pragma once
 
@@ -108,10 +108,10 @@ struct MutableBytes {
   std::size_t size = 0;
 };
 
-/// The sending end of a carrier channel. One thread at a time.
-class CarrierSender {
+/// The sending end of a network channel. One thread at a time.
+class NetworkSender {
  public:
-  virtual ~CarrierSender() = default;
+  virtual ~NetworkSender() = default;
   /// Number of messages that were started and that the transport has not taken yet.
   virtual std::size_t pending() const = 0;
   /// Starts a message if fewer than `depth` are pending. False: there is no room, try again later.
@@ -123,10 +123,10 @@ class CarrierSender {
   virtual bool reads(const void* data, std::size_t size) const = 0;
 };
 
-/// The receiving end of a carrier channel. One thread at a time.
-class CarrierReceiver {
+/// The receiving end of a network channel. One thread at a time.
+class NetworkReceiver {
  public:
-  virtual ~CarrierReceiver() = default;
+  virtual ~NetworkReceiver() = default;
   /// The header of the next message, or null if it has not arrived. Never blocks. Valid until the
   /// message is received.
   virtual const MessageHeader* peek() = 0;
@@ -153,7 +153,7 @@ struct MappedSlots {
 /// of the four alternatives it is. If the channel breaks, all functions throw Error(peer_dead) or
 /// Error(transport), with the peer's rank as culprit.
 struct Port {
-  std::variant<MappedSlots, std::unique_ptr<CarrierSender>, std::unique_ptr<CarrierReceiver>,
+  std::variant<MappedSlots, std::unique_ptr<NetworkSender>, std::unique_ptr<NetworkReceiver>,
                DeviceMemory>
       path;
   std::size_t slot_bytes = 0; ///< largest body
@@ -196,7 +196,7 @@ class Transport {
   virtual Address address() const = 0;
   /// Largest message body of any channel of this transport. It depends only on Options.
   virtual std::size_t slotBytes() const = 0;
-  /// Whether its ports are mapped; if not, they are carriers.
+  /// Whether its ports are mapped; if not, they are ends of network channels.
   virtual bool mapped() const = 0;
   /// Whether the peers' devices see each other's memory.
   virtual bool seesDevices() const { return false; }

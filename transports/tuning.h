@@ -111,9 +111,9 @@ inline constexpr int kSlotsAtFirst = 4;
 /// there is no difference.
 inline constexpr std::size_t kLinesPerSlot = 32;
 
-/// Carriers have no slots: slot_bytes only limits a message. 256 KiB is far above the size at which
-/// one send call costs more than its copy, and four pending messages keep the socket busy.
-inline constexpr ChannelSize kCarrierSize{256 << 10, 4};
+/// Network channels have no slots: slot_bytes only limits a message. 256 KiB is far above the size
+/// at which one send call costs more than its copy, and four pending messages keep the socket busy.
+inline constexpr ChannelSize kNetworkChannelSize{256 << 10, 4};
 
 /// Send buffer of a socket to the same machine (SO_SNDBUF, which the kernel doubles). The kernel's
 /// default grows to 4 MiB, so that both copies are from memory to memory; with a small buffer the

@@ -322,7 +322,7 @@ Present Present::read(base::Reader& in) {
 
 void Standbys::write(base::Writer& out) const {
   out.u8(fresh ? 1 : 0);
-  out.u8(heirs ? 1 : 0);
+  out.u8(candidates ? 1 : 0);
   out.u32(static_cast<std::uint32_t>(ranks.size()));
   for (const auto& [rank, address] : ranks) {
     out.i32(rank);
@@ -332,7 +332,7 @@ void Standbys::write(base::Writer& out) const {
 Standbys Standbys::read(base::Reader& in) {
   Standbys standbys;
   standbys.fresh = readFlag(in);
-  standbys.heirs = readFlag(in);
+  standbys.candidates = readFlag(in);
   const std::uint32_t count = in.u32();
   if (count > in.left() / (4 + 4)) in.fail("announces more addresses than it has bytes for");
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -341,12 +341,12 @@ Standbys Standbys::read(base::Reader& in) {
   }
   return standbys;
 }
-std::vector<Standbys> Standbys::parts(bool fresh, bool heirs,
+std::vector<Standbys> Standbys::parts(bool fresh, bool candidates,
                                       const std::map<int, net::SocketAddress>& ranks) {
   constexpr std::size_t kMost = (kBodyBytes - 2 - 4) / (4 + 4 + kAddressBytes);
-  std::vector<Standbys> parts{{fresh, heirs, {}}};
+  std::vector<Standbys> parts{{fresh, candidates, {}}};
   for (const auto& [rank, address] : ranks) {
-    if (parts.back().ranks.size() == kMost) parts.push_back({false, heirs, {}});
+    if (parts.back().ranks.size() == kMost) parts.push_back({false, candidates, {}});
     parts.back().ranks.emplace_back(rank, address);
   }
   return parts;

@@ -219,13 +219,13 @@ struct Present {
 
 struct Standbys {
   bool fresh = true;                                              ///< forget what was sent before
-  bool heirs = true;                                              ///< they may take the hub over
+  bool candidates = true;                                         ///< they may take the hub over
   std::vector<std::pair<std::int32_t, net::SocketAddress>> ranks; ///< of the job
 
   void write(base::Writer& out) const;
   static Standbys read(base::Reader& in);
   /// Cut so that each part fits in a frame; at least one part.
-  static std::vector<Standbys> parts(bool fresh, bool heirs,
+  static std::vector<Standbys> parts(bool fresh, bool candidates,
                                      const std::map<int, net::SocketAddress>& ranks);
 };
 

@@ -233,7 +233,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::chrono::milliseconds heartbeat_ = Options::kLongestHeartbeat; ///< the members' shortest
   Gap gap_;
   bool stopped_ = false;
-  int heir_ = -1; ///< the rank that was offered the hub last
+  int last_offered_ = -1; ///< the rank that was offered the hub last
   struct Offer {
     std::vector<bool> expected;                ///< which ranks were there then
     std::optional<net::SocketAddress> address; ///< of the rank's new hub, when it has answered

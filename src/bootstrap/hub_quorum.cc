@@ -22,7 +22,7 @@ namespace {
 using base::Clock;
 
 /// The ranks that may take the hub over. If fewer ranks die at once, one of them lives.
-constexpr std::size_t kHeirs = 8;
+constexpr std::size_t kCandidates = 8;
 /// How long the question to a rank's listener may take.
 constexpr std::chrono::milliseconds kProbeLimit{1000};
 /// Interval between questions to a rank that lives and has not come yet.
@@ -151,18 +151,18 @@ void Hub::Impl::tellPresence(World& world) {
     const bool here = member != world.members.end() && answers(*member->second);
     if (!world.gone.contains(rank)) (here ? first : others)[rank] = address;
   }
-  const std::set<int> heirs = chooseHeirs(first, kHeirs);
-  if (heirs == world.heirs) return;
-  world.heirs = heirs;
+  const std::set<int> candidates = chooseCandidates(first, kCandidates);
+  if (candidates == world.candidates) return;
+  world.candidates = candidates;
   for (auto next = first.begin(); next != first.end();) {
     const auto item = next++;
-    if (!heirs.contains(item->first)) others.insert(first.extract(item));
+    if (!candidates.contains(item->first)) others.insert(first.extract(item));
   }
   for (const auto& [rank, member] : world.members) {
     if (!member->reachable()) continue;
     for (const auto& part : frames::Standbys::parts(true, true, first))
       member->link->send(Type::standbys, part);
-    if (!heirs.contains(rank)) continue;
+    if (!candidates.contains(rank)) continue;
     // One that takes over has to find out which ranks live.
     for (const auto& part : frames::Standbys::parts(false, false, others))
       member->link->send(Type::standbys, part);

@@ -123,8 +123,8 @@ struct World {
   /// Ranks that may have continued with another hub while this process was stopped. They do not
   /// become `gone`, even if they have ended since.
   std::set<int> maybe_moved;
-  std::set<int> heirs;  ///< ranks whose addresses were sent to all
-  bool changed = false; ///< `gone` or `maybe_moved` has changed since it was sent
+  std::set<int> candidates; ///< ranks whose addresses were sent to all
+  bool changed = false;     ///< `gone` or `maybe_moved` has changed since it was sent
 };
 
 } // namespace rondo::bootstrap

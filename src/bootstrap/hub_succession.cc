@@ -120,7 +120,7 @@ bool Hub::Impl::handOver(bool process_ends) {
 }
 
 void Hub::Impl::handOverEnds(bool moved) {
-  heir_ = -1;
+  last_offered_ = -1;
   offered_.clear();
   loop_->cancel(offer_timer_);
   const auto ends = std::exchange(handing_over_, nullptr);
@@ -141,7 +141,7 @@ bool Hub::Impl::hasOffer(const World& world, int rank) const {
 }
 
 void Hub::Impl::sendOffer(World& world, Member& member) {
-  if (world.changed) tellPresence(world); // the heir passes it on
+  if (world.changed) tellPresence(world); // the candidate passes it on
   base::log(LogLevel::info, "rank ", member.rank, " is offered the control plane");
   const frames::Succeed offer{reachableRanks(world)};
   offered_[member.rank] = {offer.expected, std::nullopt};
@@ -156,11 +156,11 @@ void Hub::Impl::offer(int after) {
       Member& member = *world.members.at(*next);
       if (member.silent || member.deaf || hasOffer(world, *next)) continue;
       const auto limit = offered_.empty() ? kOfferLimit : kNextLimit;
-      heir_ = member.rank;
+      last_offered_ = member.rank;
       loop_->cancel(offer_timer_);
-      offer_timer_ = loop_->after(limit, [weak = weak_from_this(), rank = heir_] {
+      offer_timer_ = loop_->after(limit, [weak = weak_from_this(), rank = last_offered_] {
         const auto self = weak.lock();
-        if (self && !self->stopped_ && self->heir_ == rank) self->offer(rank);
+        if (self && !self->stopped_ && self->last_offered_ == rank) self->offer(rank);
       });
       return sendOffer(world, member);
     }

@@ -1,10 +1,10 @@
 // The member's part when the hub's process dies: looks for the rank that takes the hub over.
 //
-// That is the lowest heir that may be alive; the last hub chose the heirs. Each rank tries them in
-// order: one whose listener refuses the connection has ended, and one that does not answer is
-// skipped. An heir that finds no living heir below it hosts the hub. An heir that answers may not
-// have noticed the death yet; the rank keeps the connection and waits. The search ends when a hub
-// says that it has the majority, or that it has not.
+// That is the lowest candidate that may be alive; the last hub chose the candidates. Each rank
+// tries them in order: one whose listener refuses the connection has ended, and one that does not
+// answer is skipped. A candidate that finds no living candidate below it hosts the hub. A candidate
+// that answers may not have noticed the death yet; the rank keeps the connection and waits. The
+// search ends when a hub says that it has the majority, or that it has not.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -74,7 +74,7 @@ void Membership::tryNext() {
     return rank != host_ && present_.at(static_cast<std::size_t>(rank)) &&
            std::find(passed.begin(), passed.end(), rank) == passed.end();
   };
-  for (const int rank : heirs_) {
+  for (const int rank : candidates_) {
     if (!mayHost(rank)) continue;
     const net::SocketAddress& address = standbys_.at(rank);
     if (std::exchange(search_->candidate, rank) != rank) awaitCandidate();
@@ -193,13 +193,13 @@ void Membership::present(const frames::Present& news) {
 void Membership::standbys(const frames::Standbys& part) {
   if (part.fresh) {
     standbys_.clear();
-    heirs_.clear();
+    candidates_.clear();
   }
   for (const auto& [rank, address] : part.ranks) {
     if (rank < 0 || rank >= settings_.size)
       throw Error(ErrorCode::transport, "the address of a rank that is not in the job");
     standbys_[rank] = address;
-    if (part.heirs) heirs_.insert(rank);
+    if (part.candidates) candidates_.insert(rank);
   }
 }
 

@@ -5,14 +5,15 @@
 
 namespace rondo::bootstrap {
 
-std::set<int> chooseHeirs(const std::map<int, net::SocketAddress>& listeners, std::size_t most) {
-  std::set<int> heirs;
+std::set<int> chooseCandidates(const std::map<int, net::SocketAddress>& listeners,
+                               std::size_t most) {
+  std::set<int> candidates;
   std::set<decltype(net::SocketAddress::ip)> machines;
   for (const auto& [rank, address] : listeners)
-    if (heirs.size() < most && machines.insert(address.ip).second) heirs.insert(rank);
+    if (candidates.size() < most && machines.insert(address.ip).second) candidates.insert(rank);
   for (const auto& [rank, address] : listeners)
-    if (heirs.size() < most) heirs.insert(rank);
-  return heirs;
+    if (candidates.size() < most) candidates.insert(rank);
+  return candidates;
 }
 
 Standby::Standby(const Settings& settings)

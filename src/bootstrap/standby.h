@@ -16,7 +16,8 @@ namespace rondo::bootstrap {
 
 /// The ranks that may take the hub over, of those that listen. One of each machine comes first, and
 /// lower ranks before higher ones.
-std::set<int> chooseHeirs(const std::map<int, net::SocketAddress>& listeners, std::size_t most);
+std::set<int> chooseCandidates(const std::map<int, net::SocketAddress>& listeners,
+                               std::size_t most);
 
 /// Keeps the connections of ranks that expect a hub here until this process has one. It listens as
 /// long as the process has a rank in the job: an address that refuses connections proves that the

@@ -21,7 +21,7 @@ struct Devices {
   int neighbour = -1;                  ///< another rank of this process on the same device
   transport::ChannelSize size;         ///< of the ring of one copy
   bool lends = false; ///< one process and one device, so all ranks can read each other's memory
-  engine::DeviceChannel channel; ///< with the largest size that fits; see limitToCarriers()
+  engine::DeviceChannel channel; ///< with the largest size that fits; see limitToNetwork()
   engine::DeviceWindow window;   ///< without copies: no switch was proved to work
   std::string no_switch; ///< why no switch can be used; empty: unknown until proveSwitch() tries
 

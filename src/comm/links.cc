@@ -177,14 +177,14 @@ Transports makeTransports(const bootstrap::Session& session, Options options,
   const bool together =
       std::find(links.apart.begin(), links.apart.end(), true) == links.apart.end();
   Transports made;
-  const auto add = [&](std::span<const transport::Kind> kinds, bool only_carriers) {
+  const auto add = [&](std::span<const transport::Kind> kinds, bool only_network) {
     for (const transport::Kind& kind : kinds) {
       if (!filter.allows(kind.name)) continue;
       auto one = kind.make(context);
-      if (!one || (only_carriers && one->mapped())) continue;
+      if (!one || (only_network && one->mapped())) continue;
       made.push_back(std::move(one));
       // Threads of one process need no listeners of the transports that follow.
-      if (!only_carriers && session.board() && !kind.between_processes && together) return;
+      if (!only_network && session.board() && !kind.between_processes && together) return;
     }
   };
   if (on.device) add(transport::deviceKinds(), false);
@@ -237,13 +237,13 @@ void proveLinks(bootstrap::Session& session, const Options& options,
   const int own = session.rank();
   for (std::size_t round = 0; round <= transports.size(); ++round) {
     std::vector<std::unique_ptr<Probe>> probes;
-    bool carriers = false;
+    bool network_channels = false;
     for (int peer = 0; peer < session.size(); ++peer) {
       if (peer == own) continue;
       const auto to =
           connectPeer(transports, addresses[static_cast<std::size_t>(peer)], peer, links);
       if (!to.transport->mapped()) {
-        carriers = true;
+        network_channels = true;
         continue;
       }
       const int index = kProbe - static_cast<int>(round); // a channel can be opened only once
@@ -257,7 +257,7 @@ void proveLinks(bootstrap::Session& session, const Options& options,
     await(probes, session, options.init_timeout);
     for (auto& probe : probes) probe->write();
     // This exchange is also a barrier: after it, all ranks have written.
-    links.carriers = anybody(session, carriers, options.init_timeout);
+    links.network_channels = anybody(session, network_channels, options.init_timeout);
     for (auto& probe : probes) probe->read();
     if (!tell(session, probes, options.init_timeout, links.broken)) return;
   }

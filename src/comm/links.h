@@ -24,12 +24,12 @@ using Broken = std::vector<std::set<std::string>>;
 struct Links {
   std::vector<bool> apart; ///< by peer: on another node, so no shared memory
   Broken broken;
-  bool carriers = false; ///< some links use carriers only; equal on all ranks
+  bool network_channels = false; ///< some links are over a network; equal on all ranks
 };
 
 /// Makes the transports that Options::transports allows. Without a device: those between host
-/// memories. With a device: those between devices, followed by the carriers between host memories.
-/// Throws Error(invalid_argument) for an unknown name.
+/// memories. With a device: those between devices, followed by those over a network, between host
+/// memories. Throws Error(invalid_argument) for an unknown name.
 Transports makeTransports(const bootstrap::Session& session, Options options,
                           const transport::DeviceContext& on, const Links& links);
 
@@ -45,7 +45,8 @@ bool anybody(bootstrap::Session& session, bool here, std::chrono::milliseconds l
 
 /// Collective, between devices. Opens a small channel in each direction to every peer; kernels
 /// store at each end and load at the other. If that fails, the transport is marked as broken on
-/// both ranks, the reason is logged, and the next transport is tried. Carriers are not tested.
+/// both ranks, the reason is logged, and the next transport is tried. Network channels are not
+/// tested.
 void proveLinks(bootstrap::Session& session, const Options& options,
                 const transport::DeviceContext& on, Links& links);
 

@@ -99,7 +99,8 @@ Reach openTransports(bootstrap::Session& session, const Agreed& agreed) {
   reach.devices = meetDevices(session, agreed.options, agreed.devices);
   reach.links = knownLinks(agreed.nodes, session.rank());
   if (reach.devices.own) proveLinks(session, agreed.options, reach.devices.context(), reach.links);
-  if (reach.links.carriers) reach.devices.channel.limitToCarriers(reach.devices.size.slot_bytes);
+  if (reach.links.network_channels)
+    reach.devices.channel.limitToNetwork(reach.devices.size.slot_bytes);
   reach.transports = makeTransports(session, agreed.options, reach.devices.context(), reach.links);
   return reach;
 }
@@ -126,12 +127,12 @@ struct Connected {
 Connected connect(bootstrap::Session& session, const Options& options, Reach reach,
                   const std::vector<RankInfo>& infos) {
   auto peers = peersOf(reach, infos, session.rank());
-  bool carriers = false, apart = false;
+  bool network_channels = false, apart = false;
   for (const auto& peer : peers) {
-    carriers |= peer.transport && !peer.transport->mapped();
+    network_channels |= peer.transport && !peer.transport->mapped();
     apart |= peer.transport && !peer.transport->seesDevices();
   }
-  carriers = anybody(session, carriers, options.init_timeout);
+  network_channels = anybody(session, network_channels, options.init_timeout);
   if (reach.devices.own && anybody(session, apart, options.init_timeout))
     reach.devices.lends = false;
   const auto least = std::min_element(
@@ -140,7 +141,7 @@ Connected connect(bootstrap::Session& session, const Options& options, Reach rea
   return {std::move(reach.devices),
           std::make_unique<engine::Fabric>(session.rank(), session.communicator(),
                                            std::move(reach.transports), std::move(peers),
-                                           least->slot_bytes, carriers)};
+                                           least->slot_bytes, network_channels)};
 }
 
 /// Collective. What the planner knows about the communicator. Equal on all ranks, except `site`:
@@ -158,7 +159,7 @@ planner::Policy policyOf(bootstrap::Session& session, const Agreed& agreed,
   planner::Policy policy{.algorithms = options.algorithm,
                          .deterministic = options.deterministic,
                          .oversubscribed = any_oversubscribed && !devices,
-                         .carriers = fabric.carriers(),
+                         .network_channels = fabric.networkChannels(),
                          .devices = devices,
                          .layout = layoutOf(places),
                          .multicast = connected.devices.switched(),

@@ -34,9 +34,9 @@ struct Place {
   /// If local: index of the first of its byte offsets, one for each segment.
   std::uint32_t offsets = 0;
   std::int32_t channel = plan::Operand::kLocal;
-  /// Input: index, among the step's places, of the output that lands at the address in this
-  /// message, or -1. Output: 0 if it lands, else -1.
-  std::int16_t lands = -1;
+  /// Input: index, among the step's places, of the output that is put at the address in this
+  /// message, or -1. Output: 0 if it is put, else -1.
+  std::int16_t put = -1;
 
   RONDO_HOST_DEVICE bool local() const { return channel == plan::Operand::kLocal; }
 };

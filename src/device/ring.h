@@ -30,7 +30,7 @@ struct Label {
   std::uint64_t call = 0;          ///< see labelFor()
   std::uint64_t bytes = 0;         ///< size of the message, for a host that forwards it
   const std::byte* lent = nullptr; ///< if not null, the message is here instead of in the slot
-  std::byte* landing = nullptr;    ///< if not null, the answer is to be written here
+  std::byte* put_to = nullptr;     ///< if not null, the answer is to be put here
 };
 
 /// One end of a ring, with the addresses that its rank uses.

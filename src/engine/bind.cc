@@ -90,7 +90,8 @@ BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric&
   }
 
   const std::size_t element = sizeOf(shape.type);
-  const std::size_t limit = plan::messageElements(plan, shape, message_bytes, fabric.carriers());
+  const std::size_t limit =
+      plan::messageElements(plan, shape, message_bytes, fabric.networkChannels());
   plan::Tiling tiling = plan::cut(plan, shape, plan::tileElements(plan, shape, limit));
   bound.tiles = tiling.tiles;
   bound.tile_bytes = tiling.tile * element;

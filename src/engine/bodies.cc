@@ -70,7 +70,7 @@ bool takeBody(const Run& run, const BoundStep& step, End& end, std::size_t tile)
     shared = to;
   }
   end.body = shared;
-  if (step.lands_early) shareLater(run, step, end, tile);
+  if (step.shares_later) shareLater(run, step, end, tile);
   return copyParts(end, shared, step.bytes);
 }
 

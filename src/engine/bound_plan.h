@@ -29,9 +29,9 @@ struct BoundStep {
   plan::PieceOffsets output;
   std::vector<End*> sends;
   std::vector<plan::Dependency> after;
-  int raw_input = -1;      ///< index of the operand that reads the call's input buffer, or -1
-  bool carries = false;    ///< at least one of its channels is a carrier; set when connected
-  bool small_copy = false; ///< copies a few bytes from one place to others; set when connected
+  int raw_input = -1;        ///< index of the operand that reads the call's input buffer, or -1
+  bool uses_network = false; ///< at least one of its channels does; set when connected
+  bool small_copy = false;   ///< copies a few bytes from one place to others; set when connected
   /// Only copies, to peers and maybe to the output: to the peers first, so that they need not wait
   /// for the copy to the output; set when connected.
   bool sends_first = false;
@@ -42,9 +42,9 @@ struct BoundStep {
   std::size_t take_below = transport::kLargeBodyBytes;
   /// The sender may copy messages of later tiles to the output before this rank gets to them; set
   /// when connected.
-  bool lands_early = false;
-  /// The step only moves data, and only by carriers; set when connected.
-  bool carriers_only_move = false;
+  bool shares_later = false;
+  /// The step only moves data, and only over network channels; set when connected.
+  bool only_moves_over_network = false;
 };
 
 using BoundLane = std::vector<BoundStep>;
@@ -78,13 +78,13 @@ struct DevicePlan;
 struct BoundPlan {
   plan::CallShape shape;
   std::size_t tiles = 1;
-  std::size_t tile_bytes = 0;     ///< bytes of a full tile in one block
-  std::vector<BoundLane> full;    ///< the steps in all their tiles except the last
-  std::vector<BoundLane> last;    ///< the steps in their last tile
-  std::vector<End*> ends;         ///< all channels that the plan uses
-  std::vector<End*> carriers_out; ///< the carriers that it sends on; set when connected
-  std::vector<End*> rings_out;    ///< the rings that it sends on; set when connected
-  std::size_t reuse_bytes = 0;    ///< for each of rings_out, see SlotRing::shareReuse()
+  std::size_t tile_bytes = 0;    ///< bytes of a full tile in one block
+  std::vector<BoundLane> full;   ///< the steps in all their tiles except the last
+  std::vector<BoundLane> last;   ///< the steps in their last tile
+  std::vector<End*> ends;        ///< all channels that the plan uses
+  std::vector<End*> network_out; ///< the network channels that it sends on; set when connected
+  std::vector<End*> rings_out;   ///< the rings that it sends on; set when connected
+  std::size_t reuse_bytes = 0;   ///< for each of rings_out, see SlotRing::shareReuse()
   std::size_t scratch_bytes = 0;
   std::byte* scratch = nullptr; ///< the host engine's, of scratch_bytes; set by each run
   std::size_t window_bytes = 0; ///< of one copy

@@ -68,8 +68,8 @@ void combine(const Run& run, const BoundStep& step, const Operands& operands, st
     return copyTo({outs + 1, out_count - 1}, ins[0], bytes);
   }
 
-  // Set here, not around a call: each thread of a crew has its own environment, and calls that only
-  // move data do not need it.
+  // Set here, not around a call: each thread of a thread team has its own environment, and calls
+  // that only move data do not need it.
   const base::FloatEnvironment same_on_all_ranks;
   if (scaled) return combineScaled(run, step, operands, count);
   plan.reduce(outs, out_count, ins, in_count, count);
@@ -78,7 +78,7 @@ void combine(const Run& run, const BoundStep& step, const Operands& operands, st
 void Combiner::combine(const Run& run, const BoundStep& step, const Operands& operands,
                        std::size_t count) {
   const std::size_t element = sizeOf(run.plan->shape.type);
-  const std::size_t parts = std::min(crew_.size(), count * element / Crew::kLeastPart);
+  const std::size_t parts = std::min(thread_team_.size(), count * element / ThreadTeam::kLeastPart);
   if (parts <= 1) return engine::combine(run, step, operands, count);
   const std::size_t grain = 64 / element;
   const auto beginOf = [&](std::size_t part) {
@@ -100,7 +100,7 @@ void Combiner::combine(const Run& run, const BoundStep& step, const Operands& op
     engine::combine(run, step, {ins.data(), ins.size(), outs.data(), outs.size()},
                     beginOf(part + 1) - beginOf(part));
   };
-  crew_.run(job);
+  thread_team_.run(job);
 }
 
 } // namespace rondo::engine

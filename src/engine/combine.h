@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/bound_plan.h"
-#include "engine/crew.h"
 #include "engine/engine.h"
+#include "engine/thread_team.h"
 
 namespace rondo::engine {
 
@@ -29,7 +29,7 @@ void combine(const Run& run, const BoundStep& step, const Operands& operands, st
 /// combine() on this thread and on others, which it owns: see Options::threads. Not thread-safe.
 class Combiner {
  public:
-  explicit Combiner(int threads) : crew_(threads) {}
+  explicit Combiner(int threads) : thread_team_(threads) {}
 
   /// Does what combine() does. One thread does it all if it is too little to share.
   void combine(const Run& run, const BoundStep& step, const Operands& operands, std::size_t count);
@@ -40,7 +40,7 @@ class Combiner {
     std::vector<void*> outs;
   };
 
-  Crew crew_;
+  ThreadTeam thread_team_;
   std::vector<Part> parts_; ///< operands of each thread; a member, so that no call allocates
 };
 

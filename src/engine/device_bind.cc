@@ -40,8 +40,7 @@ BoundPlan DeviceEngine::bind(plan::Planned& planned, const plan::CallShape& shap
                    {settings_.channel, settings_.residency, settings_.lends, settings_.window.size},
                    fabric_.messageBytes());
   BoundPlan bound = engine::bind(plan, shape, fabric_, cut.message_bytes);
-  prepare(bound, deviceSteps(plan, cut.lending, cut.landing, cut.bundles), cut.protocol,
-          cut.copies);
+  prepare(bound, deviceSteps(plan, cut.lending, cut.puts, cut.bundles), cut.protocol, cut.copies);
   bound.device->function = device_->function(bound.device->launch.program);
   return bound;
 }
@@ -86,7 +85,7 @@ bool DeviceEngine::connect(BoundPlan& plan) {
   if (plan.connected) return true;
   bool all = true;
   for (End* end : plan.ends) {
-    if (end->carrier) {
+    if (end->over_network) {
       fabric_.startOpening(*end);
       proxy_.serve(*end);
     } else {

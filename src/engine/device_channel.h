@@ -21,10 +21,10 @@ struct DeviceChannel {
   std::uint32_t copiesOf(device::Protocol protocol) const {
     return protocol == device::Protocol::simple ? copies : low_latency_copies;
   }
-  /// Leaves only what a carrier can serve: one copy, because copies that share a carrier would wait
-  /// for each other's messages; and no low-latency rings, because a carrier cannot see when packets
-  /// arrive in memory.
-  void limitToCarriers(std::size_t slot_bytes) {
+  /// Leaves only what a network channel can serve: one copy, because copies that share one would
+  /// wait for each other's messages; and no low-latency rings, because a network cannot see when
+  /// packets arrive in memory.
+  void limitToNetwork(std::size_t slot_bytes) {
     copies = 1;
     low_latency_copies = 0;
     simple.slot_bytes = slot_bytes;

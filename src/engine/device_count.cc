@@ -126,12 +126,12 @@ class Counter {
 
   How howOf(int rank, std::uint32_t lane, std::uint32_t step) const {
     How how{.packets = counts_.packets};
-    bool lands = false;
-    if (cut_.landing) {
-      lands = !cut_.landing->addressInputs(rank, lane, step).empty();
-      how.written_by_sender = cut_.landing->writtenBySender(rank, lane, step);
+    bool puts = false;
+    if (cut_.puts) {
+      puts = !cut_.puts->addressInputs(rank, lane, step).empty();
+      how.written_by_sender = cut_.puts->writtenBySender(rank, lane, step);
     }
-    how.lends = cut_.lending && !lands && cut_.lending->may(rank, lane, step);
+    how.lends = cut_.lending && !puts && cut_.lending->may(rank, lane, step);
     return how;
   }
 

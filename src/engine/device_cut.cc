@@ -61,7 +61,7 @@ DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const pla
   std::size_t limit = std::min(channel.of(cut.protocol).slot_bytes, most_bytes);
   if (limits.lends && cut.protocol == device::Protocol::simple && plan.spec.ranks <= kMostLending) {
     cut.lending = &facts.lending(scales(shape.op, shape.type) == Scales::inputs, shape.uneven());
-    if (!shape.uneven()) cut.landing = &facts.landing();
+    if (!shape.uneven()) cut.puts = &facts.puts();
     if (cut.lending->always()) limit = std::max(limit, kLentMessage);
   }
   cut.message_bytes = deviceMessageBytes(plan, shape, limit, cut.copies);

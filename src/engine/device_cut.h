@@ -33,7 +33,7 @@ struct DeviceCut {
   std::uint32_t copies = 1;               ///< upper bound: a plan has no more copies than tiles
   std::size_t message_bytes = 0;          ///< size of the largest message
   const plan::Lending* lending = nullptr; ///< from the facts; null: no message is lent
-  const plan::Landing* landing = nullptr; ///< from the facts; null: no message lands
+  const plan::Puts* puts = nullptr;       ///< from the facts; null: no message is put
   bool bundles = true;                    ///< the steps of a bundle are done as one
 };
 

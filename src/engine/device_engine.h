@@ -68,8 +68,8 @@ class DeviceEngine final : public Engine {
     DeviceWindow window;
   };
   DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabric, const Settings& settings);
-  /// Aborts running launches and waits for them, then waits until the carriers have sent their
-  /// messages. The memory of a launch that does not end is never freed.
+  /// Aborts running launches and waits for them, then waits until the network channels have sent
+  /// their messages. The memory of a launch that does not end is never freed.
   ~DeviceEngine() override;
 
   /// Binds with the protocol and number of copies that all ranks choose. Throws Error(unsupported)
@@ -163,7 +163,7 @@ class DeviceEngine final : public Engine {
   std::size_t scratch_bytes_ = 0;
   std::deque<InFlight> runs_;
   BatchLayout layout_;
-  DeviceProxy proxy_; ///< for the channels that are carriers
+  DeviceProxy proxy_; ///< for the network channels
   std::vector<Noted> noted_;
   std::vector<device::Stream> noted_streams_;      ///< without duplicates
   std::unique_ptr<device::BatchFunction> batches_; ///< set by the first send or receive

@@ -86,10 +86,10 @@ class Flattener {
     }
     for (std::uint32_t s = 0; s < on_device.address_inputs.size(); ++s) {
       const auto sends = static_cast<std::uint32_t>(step.sends.size());
-      const std::uint32_t lands = stop - sends + s;
-      tables_.places[lands].lands = 0;
-      tables_.places[flat.places + on_device.address_inputs[s]].lands =
-          static_cast<std::int16_t>(lands - flat.places);
+      const std::uint32_t output = stop - sends + s;
+      tables_.places[output].put = 0;
+      tables_.places[flat.places + on_device.address_inputs[s]].put =
+          static_cast<std::int16_t>(output - flat.places);
     }
     tables_.steps.push_back(flat);
     device::Step& first = tables_.steps[first_];
@@ -139,7 +139,7 @@ void refuseSwitch(const device::ProgramTables& tables) {
 } // namespace
 
 DeviceSteps deviceSteps(const plan::RankPlan& plan, const plan::Lending* lending,
-                        const plan::Landing* landing, bool bundles) {
+                        const plan::Puts* puts, bool bundles) {
   std::optional<plan::Bundles> of_plan;
   if (bundles) of_plan.emplace(plan);
   DeviceSteps result(plan.lanes.size());
@@ -150,10 +150,10 @@ DeviceSteps deviceSteps(const plan::RankPlan& plan, const plan::Lending* lending
       made.sums = !step.inputs.empty() && step.inputs[0].of_all;
       made.to_all = step.to_all;
       made.is_barrier = step.is_barrier;
-      if (landing) {
-        made.address_inputs = landing->addressInputs(plan.rank, lane, s);
-        made.announces = landing->announces(plan.rank, lane, s);
-        made.written_by_sender = landing->writtenBySender(plan.rank, lane, s);
+      if (puts) {
+        made.address_inputs = puts->addressInputs(plan.rank, lane, s);
+        made.announces = puts->announces(plan.rank, lane, s);
+        made.written_by_sender = puts->writtenBySender(plan.rank, lane, s);
       }
       made.lends = lending && lending->may(plan.rank, lane, s) && made.address_inputs.empty();
       if (of_plan) made.bundle = of_plan->size(lane, s);

@@ -9,16 +9,16 @@
 #include "device/program.h"
 #include "engine/bound_plan.h"
 #include "engine/host_engine.h"
-#include "plan/land.h"
 #include "plan/lend.h"
 #include "plan/plan.h"
+#include "plan/put.h"
 
 namespace rondo::engine {
 
 /// What a step of a plan is on a device, besides what it is on a host.
 struct DeviceStep {
   bool lends = false;             ///< see plan::Lending
-  bool written_by_sender = false; ///< see plan::Landing, as the next two
+  bool written_by_sender = false; ///< see plan::Puts, as the next two
   std::vector<std::uint32_t> address_inputs;
   std::optional<plan::Dependency> announces;
   std::uint32_t bundle = 1;                ///< see plan::Bundles::size()
@@ -29,10 +29,10 @@ struct DeviceStep {
 /// By lane and step of the plan.
 using DeviceSteps = std::vector<std::vector<DeviceStep>>;
 
-/// `lending`, `landing`: null if no message is lent, or lands. A message that lands is not lent.
+/// `lending`, `puts`: null if no message is lent, or put. A message that is put is not lent.
 /// `bundles`: the kernel does the steps of a bundle as one; only for blocks of one size.
 DeviceSteps deviceSteps(const plan::RankPlan& plan, const plan::Lending* lending = nullptr,
-                        const plan::Landing* landing = nullptr, bool bundles = false);
+                        const plan::Puts* puts = nullptr, bool bundles = false);
 
 /// Converts the plan, which was bound with the rings' slot size, to tables. Channels are numbered
 /// as in BoundPlan::ends; each of the `copies` has its own. The header's type and operator select

@@ -63,7 +63,7 @@ void DeviceProxy::throwEnded(const End* end) const {
     if (const auto error = found->second->error()) std::rethrow_exception(error);
   for (const auto& [other, relay] : relays_)
     if (const auto error = relay->error()) std::rethrow_exception(error);
-  throw Error(ErrorCode::system, "a carrier ended without a reason");
+  throw Error(ErrorCode::system, "a network channel ended without a reason");
 }
 
 std::exception_ptr DeviceProxy::stranded() const {

@@ -40,8 +40,8 @@ bool DeviceRelay::step() {
       if (!port_) return false;
       pending_.reset();
       if (settings_.sends)
-        sender_ = std::get<std::unique_ptr<transport::CarrierSender>>(port_->path).get();
-      else receiver_ = std::get<std::unique_ptr<transport::CarrierReceiver>>(port_->path).get();
+        sender_ = std::get<std::unique_ptr<transport::NetworkSender>>(port_->path).get();
+      else receiver_ = std::get<std::unique_ptr<transport::NetworkReceiver>>(port_->path).get();
     }
     return settings_.sends ? send() : receive();
   } catch (...) {

@@ -1,5 +1,5 @@
-// Connects one end of a channel between devices to a host carrier: moves messages between the ring
-// of this rank's kernels and a port.
+// Connects one end of a channel between devices to a network channel: moves messages between the
+// ring of this rank's kernels and a port.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace rondo::engine {
 /// a whole ring of its own, in host memory that its device sees. The sender's kernels write to
 /// theirs as if it were the receiver's, and the receiver's kernels read from theirs. The sender's
 /// relay returns a slot when the port has taken its message. The receiver's relay takes a message
-/// from the port when a slot is free. So the carrier's flow control also limits the sender's
-/// kernels, and each message passes through the memory of a rank once.
+/// from the port when a slot is free. So the network channel's flow control also limits the
+/// sender's kernels, and each message passes through the memory of a rank once.
 ///
 /// One thread calls step(). Any thread may call error(), stranded() and drained(); when they report
 /// something, everything that the relay did before is visible to the caller.
@@ -30,7 +30,7 @@ class DeviceRelay {
     device::RingSize size;          ///< of the simple protocol
     transport::DeviceMemory memory; ///< of this rank; zeroed
   };
-  /// `pending`: the port of a carrier whose messages may have size.slot_bytes.
+  /// `pending`: the port of a network channel whose messages may have size.slot_bytes.
   DeviceRelay(Settings settings, std::unique_ptr<transport::PendingPort> pending);
 
   /// Moves all messages that can be moved; connects first. True if anything moved. Never blocks or
@@ -47,7 +47,8 @@ class DeviceRelay {
   /// Sending: the port has taken all published messages. Receiving: always true.
   bool drained() const;
 
-  /// Whether this label marks the end of a carrier: the relay publishes it after the last message.
+  /// Whether this label says that the network channel has ended: the relay publishes it after the
+  /// last message.
   static bool marksEnd(std::uint64_t label) { return label >> 32 == kEndLabel >> 32; }
 
  private:
@@ -69,8 +70,8 @@ class DeviceRelay {
   std::unique_ptr<transport::PendingPort> pending_;
   std::unique_ptr<transport::Port> port_;
   // Owned by the port; set when it is connected.
-  transport::CarrierSender* sender_ = nullptr;
-  transport::CarrierReceiver* receiver_ = nullptr;
+  transport::NetworkSender* sender_ = nullptr;
+  transport::NetworkReceiver* receiver_ = nullptr;
   std::uint64_t moved_ = 0;    ///< messages moved between ring and port
   std::uint64_t returned_ = 0; ///< slots returned to the sender so far
   std::exception_ptr error_;   ///< written before ended_

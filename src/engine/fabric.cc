@@ -15,13 +15,13 @@ constexpr int kSelfDepth = 8;
 
 Fabric::Fabric(int rank, std::uint64_t communicator,
                std::vector<std::unique_ptr<transport::Transport>> transports,
-               std::vector<Peer> peers, std::size_t message_bytes, bool carriers)
+               std::vector<Peer> peers, std::size_t message_bytes, bool network_channels)
     : rank_(rank),
       communicator_(communicator),
       transports_(std::move(transports)),
       peers_(std::move(peers)),
       message_bytes_(message_bytes),
-      carriers_(carriers) {}
+      network_channels_(network_channels) {}
 
 End& Fabric::end(int src, int dst, int index, bool sending) {
   const transport::ChannelId id{communicator_, src, dst, index};
@@ -30,7 +30,7 @@ End& Fabric::end(int src, int dst, int index, bool sending) {
   made->id = id;
   made->peer = sending ? dst : src;
   made->sends = sending;
-  made->carrier = made->peer != rank_ && !peerOf(*made).transport->mapped();
+  made->over_network = made->peer != rank_ && !peerOf(*made).transport->mapped();
   return *ends_.emplace(std::pair(id, sending), std::move(made)).first->second;
 }
 
@@ -72,9 +72,9 @@ void Fabric::adopt(End& end, std::unique_ptr<transport::Port> port) {
   if (const auto* slots = std::get_if<MappedSlots>(&port->path)) {
     end.ring = slots->ring.get();
     end.loans = slots->loans.get();
-  } else if (const auto* sender = std::get_if<std::unique_ptr<CarrierSender>>(&port->path)) {
+  } else if (const auto* sender = std::get_if<std::unique_ptr<NetworkSender>>(&port->path)) {
     end.sender = sender->get();
-  } else if (const auto* receiver = std::get_if<std::unique_ptr<CarrierReceiver>>(&port->path)) {
+  } else if (const auto* receiver = std::get_if<std::unique_ptr<NetworkReceiver>>(&port->path)) {
     end.receiver = receiver->get();
   } else {
     end.device = &std::get<DeviceMemory>(port->path);

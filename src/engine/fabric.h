@@ -25,20 +25,20 @@ struct End {
   bool sends = false;
   std::unique_ptr<transport::PendingPort> pending; ///< while it is being opened
   std::unique_ptr<transport::Port> port;           ///< null until it is open
-  bool carrier = false;                            ///< its transport's ports are carriers
+  bool over_network = false;                       ///< it is the end of a network channel
   transport::Worker* worker = nullptr; ///< of its transport, set when opening starts; may be null
-  /// Between devices over a carrier: the ring of this end. The proxy opens and owns the port.
+  /// Between devices over a network: the ring of this end. The proxy opens and owns the port.
   std::optional<transport::DeviceMemory> relayed;
 
   transport::Loans* loans = nullptr; ///< of a ring, or null
 
   // The kind of the port: exactly one of these is set when the end is open.
   transport::SlotRing* ring = nullptr;
-  transport::CarrierSender* sender = nullptr;
-  transport::CarrierReceiver* receiver = nullptr;
+  transport::NetworkSender* sender = nullptr;
+  transport::NetworkReceiver* receiver = nullptr;
   const transport::DeviceMemory* device = nullptr;
 
-  /// Receiving from a carrier: destination of the message of the step in progress.
+  /// Receiving over a network: destination of the message of the step in progress.
   enum class Arrival { none, direct, staged, complete } arrival = Arrival::none;
   bool staged = false; ///< the complete message is in `staging`
   /// Receiving: one message. Sending: one message for each slot, used in turn.
@@ -46,7 +46,7 @@ struct End {
   std::size_t next_staging = 0;
 
   // Receiving, with Options::checksum: checksums of the message of the step in progress.
-  std::uint32_t sent_checksum = 0; ///< in its header; only of carriers, since rings keep the header
+  std::uint32_t sent_checksum = 0;  ///< in its header; only over a network: rings keep the header
   std::uint32_t found_checksum = 0; ///< of the body that has arrived
 
   // State of the step in progress on a ring.
@@ -72,7 +72,7 @@ class Fabric {
 
   Fabric(int rank, std::uint64_t communicator,
          std::vector<std::unique_ptr<transport::Transport>> transports, std::vector<Peer> peers,
-         std::size_t message_bytes, bool carriers);
+         std::size_t message_bytes, bool network_channels);
 
   /// This rank's end of channel (src, dst, index). `sending` selects the end if src == dst. Opens
   /// nothing. The reference stays valid.
@@ -111,8 +111,8 @@ class Fabric {
 
   /// Largest message body, the same on all ranks.
   std::size_t messageBytes() const { return message_bytes_; }
-  /// Whether any two ranks communicate over a carrier; the same on all ranks.
-  bool carriers() const { return carriers_; }
+  /// Whether any two ranks communicate over a network channel; the same on all ranks.
+  bool networkChannels() const { return network_channels_; }
 
  private:
   const Peer& peerOf(const End& end) const;
@@ -124,7 +124,7 @@ class Fabric {
   const std::vector<std::unique_ptr<transport::Transport>> transports_;
   const std::vector<Peer> peers_;
   const std::size_t message_bytes_;
-  const bool carriers_;
+  const bool network_channels_;
   std::map<std::pair<transport::ChannelId, bool>, std::unique_ptr<End>> ends_;
   /// of transports with channels; without duplicates
   std::vector<transport::Worker*> workers_;

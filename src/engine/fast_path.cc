@@ -139,7 +139,7 @@ inline bool combine(const Run& run, const FastStep& step) {
 
 void makeFastPath(BoundPlan& plan) {
   const bool suit =
-      plan.tiles == 1 && plan.last.size() == 1 && plan.carriers_out.empty() && !plan.divides &&
+      plan.tiles == 1 && plan.last.size() == 1 && plan.network_out.empty() && !plan.divides &&
       !plan.past_caches && plan.scratch_bytes == 0 &&
       std::ranges::all_of(plan.last[0], [&](const BoundStep& step) { return suits(plan, step); });
   if (!suit) return;

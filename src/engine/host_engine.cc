@@ -166,10 +166,10 @@ bool HostEngine::advance(Run& run) {
     moved |= advanceLane(run, lane);
     complete &= plan.cursors[lane].tile == plan.tiles;
   }
-  if (!plan.carriers_out.empty()) {
-    steps_.carriers().rest();
-    complete &= steps_.carriers().flush(plan);
-    moved |= steps_.carriers().moved();
+  if (!plan.network_out.empty()) {
+    steps_.network().rest();
+    complete &= steps_.network().flush(plan);
+    moved |= steps_.network().moved();
   }
   if (!complete) return moved || (!plan.loans.empty() && plan.loans.help());
   if (!plan.loans.empty() && !plan.loans.settle()) return moved;
@@ -185,7 +185,7 @@ bool HostEngine::connect(BoundPlan& plan) {
   for (End* end : plan.ends) all &= fabric_.ready(*end);
   if (!all) return false;
   for (End* end : plan.ends) {
-    if (end->sender) plan.carriers_out.push_back(end);
+    if (end->sender) plan.network_out.push_back(end);
     if (end->ring && end->sends) plan.rings_out.push_back(end);
   }
   if (!plan.rings_out.empty()) plan.reuse_bytes = transport::kReuseBytes / plan.rings_out.size();
@@ -221,8 +221,8 @@ bool HostEngine::advanceLane(Run& run, std::size_t lane) {
         if (other.tile < cursor.tile || (other.tile == cursor.tile && other.step <= before.step))
           return moved;
       }
-      steps_.carriers().rest();
-      if (!steps_.attempt(run, *step, cursor.tile)) return moved | steps_.carriers().moved();
+      steps_.network().rest();
+      if (!steps_.attempt(run, *step, cursor.tile)) return moved | steps_.network().moved();
       moved = true;
     }
     if (++cursor.step == steps) {
@@ -271,7 +271,7 @@ Position HostEngine::position(const Run& run) {
                 where + ", waiting until rank " + std::to_string(end->peer) + " receives",
                 end->mapped()};
   }
-  for (const End* end : run.plan->carriers_out)
+  for (const End* end : run.plan->network_out)
     if (end->sender->pending() > 0)
       return {end->peer, "waiting until rank " + std::to_string(end->peer) + " receives"};
   if (const End* end = run.plan->loans.unreturned())

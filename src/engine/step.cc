@@ -23,10 +23,10 @@ constexpr std::size_t kLarge = transport::SlotRing::kInlineBytes + 1;
 /// Bytes of each operand that one pass combines and adds to the checksums.
 constexpr std::size_t kChecksumBytes = std::size_t{4} << 10;
 
-/// Whether the step's data needs no copy: its carriers send it from where it is, or a carrier has
+/// Whether the step's data needs no copy: its network channels send it from where it is, or one has
 /// received it at its destination.
 bool alreadyInPlace(const Run& run, const BoundStep& step) {
-  if (!step.carriers_only_move || run.scaled()) return false;
+  if (!step.only_moves_over_network || run.scaled()) return false;
   const End* const from = step.inputs[0].wire;
   return !from || !from->staged;
 }
@@ -35,7 +35,7 @@ bool alreadyInPlace(const Run& run, const BoundStep& step) {
 /// This needs a channel that carries only this step's messages, and places in the output that no
 /// other step writes to. (If all blocks have one size, another step's piece contains such a place
 /// only if its message is longer or has several segments.)
-bool landsEarly(const BoundPlan& plan, const BoundStep& step) {
+bool sharesLater(const BoundPlan& plan, const BoundStep& step) {
   if (step.inputs.size() != 1 || !step.inputs[0].wire || !step.has_output ||
       step.segments.size() != 1 || step.output.space != plan::Space::output)
     return false;
@@ -73,33 +73,34 @@ std::uint32_t copyWithChecksum(std::uint32_t before, const void* from, std::span
 StepRunner::StepRunner(const Fabric& fabric, const Settings& settings)
     : oversubscribed_(settings.oversubscribed),
       checksum_(settings.checksum),
-      carriers_(fabric),
+      network_(fabric),
       combiner_(settings.threads > 1 ? std::make_unique<Combiner>(settings.threads) : nullptr) {}
 
 void StepRunner::classify(BoundPlan& plan) const {
   plan.use = useOf(plan);
   if (plan.use == transport::Use::one_way)
     for (BoundLane& lane : plan.full)
-      for (BoundStep& step : lane) step.lands_early = landsEarly(plan, step);
+      for (BoundStep& step : lane) step.shares_later = sharesLater(plan, step);
   for (auto* lanes : {&plan.full, &plan.last})
     for (BoundLane& lane : *lanes)
       for (BoundStep& step : lane) {
-        // If the plan uses carriers, every write must first check for pending sends.
-        step.carries = step.has_output && !plan.carriers_out.empty();
+        // If the plan sends over a network, every write must first check for pending sends.
+        step.uses_network = step.has_output && !plan.network_out.empty();
         const End* const only = step.inputs.size() == 1 ? step.inputs[0].wire : nullptr;
-        step.carriers_only_move = step.inputs.size() == 1 &&
-                                  (only ? step.has_output && !only->mapped() : !step.has_output);
+        step.only_moves_over_network =
+            step.inputs.size() == 1 &&
+            (only ? step.has_output && !only->mapped() : !step.has_output);
         for (const End* end : step.sends) {
-          step.carries |= !end->mapped();
-          step.carriers_only_move &= !end->mapped();
+          step.uses_network |= !end->mapped();
+          step.only_moves_over_network &= !end->mapped();
         }
         for (const BoundOperand& input : step.inputs)
-          step.carries |= input.wire && !input.wire->mapped();
-        step.small_copy = !checksum_ && !step.carries &&
+          step.uses_network |= input.wire && !input.wire->mapped();
+        step.small_copy = !checksum_ && !step.uses_network &&
                           step.bytes <= transport::SlotRing::kInlineBytes && step.bytes > 0 &&
                           step.segments.size() == 1 && step.inputs.size() == 1;
-        step.sends_first = !checksum_ && !combiner_ && !step.carries && step.inputs.size() == 1 &&
-                           !step.sends.empty();
+        step.sends_first = !checksum_ && !combiner_ && !step.uses_network &&
+                           step.inputs.size() == 1 && !step.sends.empty();
         if (step.inputs.size() == 1 && !reduces(plan.collective))
           step.take_below = transport::kTakeMovedBelow;
         step.sends_early = step.sends_first && plan.use == transport::Use::one_way &&
@@ -162,8 +163,8 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   }
   for (End* end : step.sends)
     if (end->mapped() && !end->ring->writable(step.bytes)) return false;
-  if (step.carries ? !carriers_.ready(run, step, tile)
-                   : !run.plan->loans.empty() && !reclaimOutput(run, step, tile))
+  if (step.uses_network ? !network_.ready(run, step, tile)
+                        : !run.plan->loans.empty() && !reclaimOutput(run, step, tile))
     return false;
   if (step.bytes >= kLarge) {
     if (!takeBodies(run, step, tile)) return false;
@@ -189,7 +190,7 @@ bool StepRunner::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     if (!end->offer && !sent) end->ring->publish({run.signature, step.bytes, checksum});
     end->offer.reset();
   }
-  if (step.carries) carriers_.send(run, step, tile, checksum);
+  if (step.uses_network) network_.send(run, step, tile, checksum);
   for (const BoundOperand& input : step.inputs) {
     if (!input.wire) continue;
     if (input.wire->mapped()) {
@@ -250,7 +251,7 @@ void StepRunner::lend(const Run& run, const BoundStep& step, std::size_t tile,
     if (end->mapped()) {
       if (!end->offer) *out++ = end->ring->writeBody(step.bytes) + packed;
     } else if (!sourceOf(run, step)) {
-      *out++ = carriers_.staging(*end) + packed;
+      *out++ = network_.staging(*end) + packed;
     }
   }
   return {ins_.data(), static_cast<std::size_t>(in - ins_.data()), outs_.data(),
@@ -259,7 +260,7 @@ void StepRunner::lend(const Run& run, const BoundStep& step, std::size_t tile,
 
 void StepRunner::combineAll(const Run& run, const BoundStep& step, const Operands& operands,
                             std::size_t count) {
-  if (operands.out_count == 0) return; // a carrier sends the value from where it is
+  if (operands.out_count == 0) return; // a network channel sends the value from where it is
   if (combiner_) {
     combiner_->combine(run, step, operands, count);
   } else {
@@ -346,9 +347,9 @@ std::uint32_t StepRunner::moveWithChecksum(const Run& run, const BoundStep& step
 }
 
 /// compute() for a step that combines. Sets the checksums of the messages that it uses, and returns
-/// that of the result. Without a crew it works in pieces of kChecksumBytes, which stay in the
-/// first-level cache. AllReduce of 1 MiB between 2 processes over shm, us: without checksums 175;
-/// with pieces of 4 KiB 184, of 8 KiB 187, of 16 KiB 193.
+/// that of the result. Without a thread team it works in pieces of kChecksumBytes, which stay in
+/// the first-level cache. AllReduce of 1 MiB between 2 processes over shm, us: without checksums
+/// 175; with pieces of 4 KiB 184, of 8 KiB 187, of 16 KiB 193.
 std::uint32_t StepRunner::combineWithChecksum(const Run& run, const BoundStep& step,
                                               std::size_t tile) {
   const std::size_t element = sizeOf(run.plan->shape.type);
@@ -359,8 +360,9 @@ std::uint32_t StepRunner::combineWithChecksum(const Run& run, const BoundStep& s
     const std::size_t count = step.segments[s].count;
     if (count == 0) continue;
     const Operands operands = operandsOf(run, step, tile, s);
-    // With a crew, each whole segment is combined into all outputs. Without one, small pieces are
-    // combined into the first output, which is then copied to the others with its checksum.
+    // With a thread team, each whole segment is combined into all outputs. Without one, small
+    // pieces are combined into the first output, which is then copied to the others with its
+    // checksum.
     const std::size_t most = combiner_ ? count : kChecksumBytes / element;
     const std::size_t computed =
         combiner_ ? operands.out_count : std::min<std::size_t>(operands.out_count, 1);

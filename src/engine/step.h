@@ -8,9 +8,9 @@
 
 #include "base/aligned_buffer.h"
 #include "engine/bound_plan.h"
-#include "engine/carriers.h"
 #include "engine/combine.h"
 #include "engine/engine.h"
+#include "engine/network_channels.h"
 
 namespace rondo::engine {
 
@@ -38,10 +38,10 @@ class StepRunner {
   }
 
   /// Does the step if all its inputs have arrived and all its channels have room. Otherwise returns
-  /// false and changes nothing that other steps can see; the carriers may have moved bytes.
+  /// false and changes nothing that other steps can see; network channels may have moved bytes.
   bool attempt(Run& run, const BoundStep& step, std::size_t tile);
 
-  Carriers& carriers() { return carriers_; }
+  NetworkChannels& network() { return network_; }
   std::size_t scratchBytes() const { return scratch_.size(); }
 
  private:
@@ -63,7 +63,7 @@ class StepRunner {
 
   const bool oversubscribed_;
   const bool checksum_;
-  Carriers carriers_;
+  NetworkChannels network_;
   const std::unique_ptr<Combiner> combiner_; ///< null: this rank has one thread
   base::AlignedBuffer scratch_;
   std::vector<const void*> ins_; ///< sized for the largest step of any plan so far

@@ -55,18 +55,18 @@ Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& n
     refuse("a block of " + std::string(bytes) + " bytes is too large");
   }
   double slot = std::numeric_limits<double>::infinity();
-  bool carriers = false;
+  bool network_channels = false;
   for (const LinkProfile* link : linksOf(plan.spec, network)) {
     slot = std::min(slot, link->slot_bytes);
-    carriers = carriers || !link->mapped;
+    network_channels = network_channels || !link->mapped;
   }
-  if (!carriers && (network.processors == 0 || network.processors >= plan.spec.ranks) &&
+  if (!network_channels && (network.processors == 0 || network.processors >= plan.spec.ranks) &&
       plan::movesOneWay(plan.spec.collective) && count * element <= kSharedBlock)
     slot = std::min(slot, kSharedPart);
   const plan::CallShape shape{.count = static_cast<std::size_t>(std::ceil(count)),
                               .type = blocks.type};
   const std::size_t limit =
-      plan::messageElements(plan, shape, static_cast<std::size_t>(slot), carriers);
+      plan::messageElements(plan, shape, static_cast<std::size_t>(slot), network_channels);
   const std::size_t tile = plan::tileElements(plan, shape, limit);
   sizes.block = count * element;
   sizes.in_place = blocks.in_place && traits(plan.spec.collective).in_place;

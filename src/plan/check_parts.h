@@ -1,4 +1,4 @@
-// Functions of the checker, one per obligation. Only for check*.cc, count.cc, lend.cc, land.cc and
+// Functions of the checker, one per obligation. Only for check*.cc, count.cc, lend.cc, put.cc and
 // bundle.cc.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Computes facts about all ranks' plans with the checker, Lending and Landing.
+// Computes facts about all ranks' plans with the checker, Lending and Puts.
 #include "plan/facts.h"
 
 #include <algorithm>
@@ -34,9 +34,9 @@ const Lending& Facts::lending(bool scaled, bool uneven) {
   return *lending;
 }
 
-const Landing& Facts::landing() {
-  if (!landing_) landing_.emplace(buildAll(*algorithm_, spec_));
-  return *landing_;
+const Puts& Facts::puts() {
+  if (!puts_) puts_.emplace(buildAll(*algorithm_, spec_));
+  return *puts_;
 }
 
 } // namespace rondo::plan

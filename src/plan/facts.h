@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "plan/land.h"
 #include "plan/lend.h"
 #include "plan/plan.h"
+#include "plan/put.h"
 
 namespace rondo::plan {
 
@@ -29,7 +29,7 @@ class Facts {
   /// `scaled` and `uneven`: see Lending. The cost grows with the square of the number of steps.
   const Lending& lending(bool scaled, bool uneven);
   /// For blocks of one size. The cost grows likewise.
-  const Landing& landing();
+  const Puts& puts();
 
  private:
   const Algorithm* algorithm_;
@@ -37,7 +37,7 @@ class Facts {
   std::optional<bool> in_rank_order_, serves_uneven_;
   std::optional<std::uint32_t> most_lanes_;
   std::array<std::optional<Lending>, 4> lending_; ///< scaled + 2 * uneven
-  std::optional<Landing> landing_;
+  std::optional<Puts> puts_;
 };
 
 } // namespace rondo::plan

@@ -139,10 +139,10 @@ class Cutter {
 } // namespace
 
 std::size_t messageElements(const RankPlan& plan, const CallShape& shape, std::size_t bytes,
-                            bool carriers) {
+                            bool network_channels) {
   const std::size_t element = sizeOf(shape.type);
-  const bool small = plan.spec.collective == Collective::reduce && !shape.uneven() && !carriers &&
-                     shape.count * element <= kReduceBlock;
+  const bool small = plan.spec.collective == Collective::reduce && !shape.uneven() &&
+                     !network_channels && shape.count * element <= kReduceBlock;
   return (small ? std::min(bytes, kReduceMessage) : bytes) / element;
 }
 

@@ -73,10 +73,10 @@ struct Tiling {
   std::vector<std::vector<TiledStep>> last; ///< in its last tile
 };
 
-/// Elements that a message should hold if its limit is `bytes`. `carriers`: some channels use
-/// sockets.
+/// Elements that a message should hold if its limit is `bytes`. `network_channels`: some channels
+/// use sockets.
 std::size_t messageElements(const RankPlan& plan, const CallShape& shape, std::size_t bytes,
-                            bool carriers);
+                            bool network_channels);
 
 /// The largest tile, in elements of a block, whose messages have at most `limit` elements. Equal on
 /// all ranks.

@@ -18,12 +18,13 @@ bool fits(Is wanted, bool is) { return wanted == Is::any || (wanted == Is::yes) 
 struct Environment {
   Collective collective{};
   int from = 1, to = std::numeric_limits<int>::max(); ///< ranks
-  Is oversubscribed = Is::any, carriers = Is::any, devices = Is::any, multicast = Is::any;
+  Is oversubscribed = Is::any, network_channels = Is::any, devices = Is::any, multicast = Is::any;
 
   bool holds(Collective c, int ranks, const Policy& policy) const {
     return c == collective && from <= ranks && ranks <= to &&
-           fits(oversubscribed, policy.oversubscribed) && fits(carriers, policy.carriers) &&
-           fits(devices, policy.devices) && fits(multicast, policy.multicast);
+           fits(oversubscribed, policy.oversubscribed) &&
+           fits(network_channels, policy.network_channels) && fits(devices, policy.devices) &&
+           fits(multicast, policy.multicast);
   }
 };
 

@@ -379,11 +379,11 @@ TEST_CASE("the ranks that may take the hub over are on as many machines as possi
   for (int rank = 0; rank < 12; ++rank)
     listeners[rank] = net::SocketAddress::parse(
         "192.0.2." + std::to_string(1 + rank / 4) + ":" + std::to_string(1000 + rank), "");
-  CHECK(chooseHeirs(listeners, 2) == std::set<int>{0, 4});
-  CHECK(chooseHeirs(listeners, 3) == std::set<int>{0, 4, 8});
-  CHECK(chooseHeirs(listeners, 6) == std::set<int>{0, 1, 2, 3, 4, 8});
-  CHECK(chooseHeirs(listeners, 20).size() == 12);
-  CHECK(chooseHeirs({}, 8).empty());
+  CHECK(chooseCandidates(listeners, 2) == std::set<int>{0, 4});
+  CHECK(chooseCandidates(listeners, 3) == std::set<int>{0, 4, 8});
+  CHECK(chooseCandidates(listeners, 6) == std::set<int>{0, 1, 2, 3, 4, 8});
+  CHECK(chooseCandidates(listeners, 20).size() == 12);
+  CHECK(chooseCandidates({}, 8).empty());
 }
 
 } // namespace rondo::test

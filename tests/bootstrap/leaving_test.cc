@@ -55,11 +55,11 @@ class PlayedHub {
   void move(const net::SocketAddress& to) {
     loop_->call([&] { link_->send(Type::moved, frames::Moved{0, to}); });
   }
-  /// Tells the rank that both ranks live and that `heir`, where rank 0 listens, may take over.
-  void tellHeir(const net::SocketAddress& heir) {
+  /// Tells the rank that both ranks live and that `candidate`, where rank 0 listens, may take over.
+  void tellCandidate(const net::SocketAddress& candidate) {
     loop_->call([&] {
       link_->send(Type::welcome, frames::Welcome{-1, kJob, {}});
-      link_->send(Type::standbys, frames::Standbys{true, true, {{0, heir}}});
+      link_->send(Type::standbys, frames::Standbys{true, true, {{0, candidate}}});
       link_->send(Type::present, frames::Present{1, -1, {true, true}, {false, false}});
     });
   }
@@ -171,7 +171,7 @@ TEST_CASE("a rank that ends while it looks for a new hub says bye there") {
   PlayedHub first(loopback(0), secret, ignore);
   auto membership = joinAt(first, secret);
   REQUIRE(first.heard(Type::join));
-  first.tellHeir(next.address());
+  first.tellCandidate(next.address());
   first.die();
   REQUIRE(next.heard(Type::settled));
   std::thread ends([&] { membership.reset(); });
@@ -193,7 +193,7 @@ TEST_CASE("a rank that ends before its offer is decided closes the hub that it o
   });
   auto membership = joinAt(hub, secret);
   REQUIRE(hub.heard(Type::join));
-  hub.tellHeir(loopback(freePort()));
+  hub.tellCandidate(loopback(freePort()));
   auto session = membership->open(20s);
   hub.offer();
   REQUIRE(hub.heard(Type::succeeded));

@@ -161,11 +161,11 @@ TEST_CASE("results do not depend on the callers' floating-point environments", "
     }
 }
 
-TEST_CASE("the threads of a crew compute as the caller's thread does") {
+TEST_CASE("the threads of a thread team compute as the caller's thread does") {
   Options options = plainOptions("inproc");
   options.threads = 3;
   const std::vector<Bytes> expected = run(options, 2, false);
-  // The crew's threads inherit the environment in which the communicator is made.
+  // The team's threads inherit the environment in which the communicator is made.
   const Flushing flushing;
   CHECK((run(options, 2, false) == expected));
 }

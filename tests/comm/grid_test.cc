@@ -58,7 +58,7 @@ TEST_CASE("every algorithm gives the right result on every transport and rank co
   for (const std::string& transport : transportNames())
     for (int ranks : kRankCounts)
       for (const plan::Algorithm* algorithm : plan::algorithms()) {
-        // Its workers take longer to make than these calls, and it uses carriers like tcp.
+        // Its workers take longer to make than these calls, and it uses network channels like tcp.
         if (transport == "ucx" && ranks != 2 && ranks != 5) continue;
         std::vector<CollectiveCase> cases;
         for (Collective collective : kCollectives) {

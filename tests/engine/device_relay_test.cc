@@ -1,5 +1,5 @@
-// The relay between a kernel's ring and a carrier, step by step, on one thread: the test plays the
-// kernels, the wire and the clock.
+// The relay between a kernel's ring and a network channel, step by step, on one thread: the test
+// plays the kernels, the wire and the clock.
 #include "engine/device_relay.h"
 
 #include <cstring>
@@ -23,8 +23,8 @@ using engine::DeviceRelay;
 constexpr RingSize kSize{device::Protocol::simple, 3, 256};
 constexpr int kPortDepth = 2;
 
-/// A carrier whose every byte the test sees. Sent messages stay pending, in the sender's memory,
-/// until the test takes them.
+/// A network channel whose every byte the test sees. Sent messages stay pending, in the sender's
+/// memory, until the test takes them.
 struct Wire {
   struct Message {
     MessageHeader header;
@@ -47,7 +47,7 @@ struct Wire {
 
 [[noreturn]] void gone() { throw Error(ErrorCode::peer_dead, "rank 1 closed the connection", 1); }
 
-class WireSender final : public CarrierSender {
+class WireSender final : public NetworkSender {
  public:
   explicit WireSender(Wire& wire) : wire_(wire) {}
   std::size_t pending() const override { return wire_.pending.size(); }
@@ -64,7 +64,7 @@ class WireSender final : public CarrierSender {
   Wire& wire_;
 };
 
-class WireReceiver final : public CarrierReceiver {
+class WireReceiver final : public NetworkReceiver {
  public:
   explicit WireReceiver(Wire& wire) : wire_(wire) {}
   const MessageHeader* peek() override {
@@ -210,8 +210,8 @@ TEST_CASE("a receiving relay fills the ring, and waits while it is full") {
   CHECK(bench.relay.drained());
 }
 
-// Proves: the end of a carrier is published to the kernel after the last message, when there is
-// room, and nowhere else: it is no failure unless a message is still needed.
+// Proves: that a network channel has ended is published to the kernel after the last message, when
+// there is room, and nowhere else: it is no failure unless a message is still needed.
 TEST_CASE("a receiving relay marks the end after the last message") {
   Bench bench(false);
   for (std::uint64_t n = 1; n <= kSize.depth; ++n) bench.wire.arrived.push_back(message(n, 8));
@@ -232,7 +232,8 @@ TEST_CASE("a receiving relay marks the end after the last message") {
   CHECK_FALSE(bench.settle()); // only once
 }
 
-// Proves: a header that no rank's kernel can have sent ends the carrier and changes no slot.
+// Proves: a header that no rank's kernel can have sent ends the network channel and changes no
+// slot.
 TEST_CASE("a receiving relay refuses impossible headers") {
   for (const MessageHeader& header :
        {MessageHeader{1, kSize.slot_bytes + 1}, MessageHeader{1, ~std::uint64_t{0}},
@@ -251,8 +252,8 @@ TEST_CASE("a receiving relay refuses impossible headers") {
   }
 }
 
-// Proves: a sender's broken carrier matters if there is something to send, whether it broke before
-// or after that was published, or was never connected.
+// Proves: a sender's broken network channel matters if there is something to send, whether it broke
+// before or after that was published, or was never connected.
 TEST_CASE("a sending relay is stranded when a message cannot leave") {
   for (const bool connected : {true, false}) {
     Bench bench(true);

@@ -90,7 +90,7 @@ TEST_CASE("small calls of two ranks run without queues", "[fast_path]") {
 }
 
 // Proves: plans whose steps need more than a copy or a reduction are left to the queues.
-TEST_CASE("large calls, checksums and crews have no fast path", "[fast_path]") {
+TEST_CASE("large calls, checksums and thread teams have no fast path", "[fast_path]") {
   CHECK(!hasFastPath(Collective::broadcast, "tree", engine::kFastPathBytes / 4));
   CHECK(!hasFastPath(Collective::broadcast, "tree", 2, {.checksum = true}));
   CHECK(!hasFastPath(Collective::allreduce, "oneshot", 2, {.threads = 2}));

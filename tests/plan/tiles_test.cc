@@ -120,8 +120,8 @@ TEST_CASE("if blocks differ, a step takes part in the tiles that its block reach
 
 TEST_CASE("small blocks are reduced to a root in small messages, but not over sockets", "[tiles]") {
   const RankPlan plan = findAlgorithm("tree")->build({Collective::reduce, 4, 0, 0}, 1);
-  const auto elements = [&](std::size_t count, bool carriers) {
-    return messageElements(plan, {count, DataType::int32}, 128 << 10, carriers);
+  const auto elements = [&](std::size_t count, bool network_channels) {
+    return messageElements(plan, {count, DataType::int32}, 128 << 10, network_channels);
   };
   CHECK(elements(1 << 18, false) == (32 << 10) / kElement); // a block of 1 MiB
   CHECK(elements((1 << 18) + 1, false) == (128 << 10) / kElement);

@@ -17,7 +17,7 @@ using model::LinkClass;
 planner::Policy on(LinkClass inside, int processors, const char* layout = "", int ranks = 0) {
   planner::Policy policy;
   policy.oversubscribed = processors > 0;
-  policy.carriers = inside == LinkClass::loopback || *layout != '\0';
+  policy.network_channels = inside == LinkClass::loopback || *layout != '\0';
   policy.layout = plan::parseLayout(layout, ranks);
   policy.site = {.inside = inside, .between = LinkClass::network, .processors = processors};
   return policy;

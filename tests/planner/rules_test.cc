@@ -65,9 +65,10 @@ std::vector<std::string> rules(Collective collective, const planner::Policy& pol
 }
 
 const planner::Policy kOwn{.algorithms = {}};
-const planner::Policy kOwnCarriers{.algorithms = {}, .carriers = true};
+const planner::Policy kOwnNetwork{.algorithms = {}, .network_channels = true};
 const planner::Policy kCrowded{.algorithms = {}, .oversubscribed = true};
-const planner::Policy kCrowdedCarriers{.algorithms = {}, .oversubscribed = true, .carriers = true};
+const planner::Policy kCrowdedNetwork{
+    .algorithms = {}, .oversubscribed = true, .network_channels = true};
 
 planner::Policy ordered(planner::Policy policy) {
   policy.deterministic = true;
@@ -88,7 +89,7 @@ void same(Collective collective, const std::vector<planner::Policy>& policies,
           const Lines& expected) {
   for (const planner::Policy& policy : policies) {
     INFO(name(collective) << (policy.oversubscribed ? ", oversubscribed" : "")
-                          << (policy.carriers ? ", carriers" : "")
+                          << (policy.network_channels ? ", network channels" : "")
                           << (policy.devices ? ", devices" : "")
                           << (policy.deterministic ? ", deterministic" : ""));
     CHECK(rules(collective, policy) == expected);
@@ -98,7 +99,7 @@ void same(Collective collective, const std::vector<planner::Policy>& policies,
 } // namespace
 
 TEST_CASE("reductions use what was measured or modelled, size by size") {
-  same(Collective::allreduce, {kOwn, kOwnCarriers},
+  same(Collective::allreduce, {kOwn, kOwnNetwork},
        {"1-2: oneshot to 32768, direct", "3-8: oneshot to 8192, direct",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
   same(Collective::allreduce, {kCrowded},
@@ -106,17 +107,17 @@ TEST_CASE("reductions use what was measured or modelled, size by size") {
         "4: oneshot to 256, butterfly to 32768, halving_doubling to 1048576, ring",
         "5-8: parameter_server to 65536, direct",
         "9-: parameter_server to 262144, tree to 1048576, ring"});
-  same(Collective::allreduce, {kCrowdedCarriers},
+  same(Collective::allreduce, {kCrowdedNetwork},
        {"1-2: oneshot to 32768, direct", "3-4: butterfly to 32768, halving_doubling",
         "5-8: parameter_server to 131072, halving_doubling to 524288, direct",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
-  same(Collective::reduce, {kOwn, kOwnCarriers},
+  same(Collective::reduce, {kOwn, kOwnNetwork},
        {"1-8: linear to 8192, chain", "9-: tree to 8192, chain"});
-  same(Collective::reduce, {kCrowded, kCrowdedCarriers},
+  same(Collective::reduce, {kCrowded, kCrowdedNetwork},
        {"1-8: linear to 262144, chain", "9-: tree to 8192, chain"});
-  same(Collective::reducescatter, {kOwn, kOwnCarriers, kCrowded},
+  same(Collective::reducescatter, {kOwn, kOwnNetwork, kCrowded},
        {"1-8: direct", "9-: halving to 262144, ring"});
-  same(Collective::reducescatter, {kCrowdedCarriers},
+  same(Collective::reducescatter, {kCrowdedNetwork},
        {"1-8: halving to 65536, direct", "9-: halving to 262144, ring"});
 }
 
@@ -138,53 +139,52 @@ TEST_CASE("a switch between GPUs serves large sums of many ranks") {
 }
 
 TEST_CASE("movements use what was measured or modelled, size by size") {
-  same(Collective::broadcast, {kOwn, kOwnCarriers}, {"1-: tree to 8192, chain"});
+  same(Collective::broadcast, {kOwn, kOwnNetwork}, {"1-: tree to 8192, chain"});
   same(Collective::broadcast, {kCrowded},
        {"1-8: tree to 8192, linear to 262144, chain", "9-: tree to 8192, chain"});
-  same(Collective::broadcast, {kCrowdedCarriers},
+  same(Collective::broadcast, {kCrowdedNetwork},
        {"1-4: chain to 8192, linear to 262144, chain", "5-8: tree to 8192, linear to 262144, chain",
         "9-: tree to 8192, chain"});
-  same(Collective::scatter, {kOwn, kOwnCarriers, kCrowded},
+  same(Collective::scatter, {kOwn, kOwnNetwork, kCrowded},
        {"1-8: linear", "9-: tree to 8192, linear"});
-  same(Collective::scatter, {kCrowdedCarriers}, {"1-: tree to 8192, linear"});
+  same(Collective::scatter, {kCrowdedNetwork}, {"1-: tree to 8192, linear"});
   same(
-      Collective::gather, {kOwn, kOwnCarriers, kCrowded, kCrowdedCarriers},
+      Collective::gather, {kOwn, kOwnNetwork, kCrowded, kCrowdedNetwork},
       {"1-2: linear", "3: linear/2", "4: linear/3", "5-8: linear/4", "9-: tree to 8192, linear/4"});
-  same(Collective::allgather, {kOwn, kOwnCarriers, kCrowded},
+  same(Collective::allgather, {kOwn, kOwnNetwork, kCrowded},
        {"1-8: direct", "9-: bruck to 8192, ring"});
-  same(Collective::allgather, {kCrowdedCarriers},
+  same(Collective::allgather, {kCrowdedNetwork},
        {"1-3: direct", "4-8: bruck to 8192, direct", "9-: bruck to 8192, ring"});
-  same(Collective::alltoall, {kOwn, kOwnCarriers}, {"1-8: pairwise", "9-: bruck to 512, pairwise"});
+  same(Collective::alltoall, {kOwn, kOwnNetwork}, {"1-8: pairwise", "9-: bruck to 512, pairwise"});
   same(Collective::alltoall, {kCrowded}, {"1-8: direct", "9-: bruck to 512, pairwise"});
-  same(Collective::alltoall, {kCrowdedCarriers},
+  same(Collective::alltoall, {kCrowdedNetwork},
        {"1-8: bruck to 1024, direct to 2097152, pairwise", "9-: bruck to 512, pairwise"});
-  same(Collective::barrier, {kOwn, kOwnCarriers, kCrowded, kCrowdedCarriers},
-       {"1-: dissemination"});
+  same(Collective::barrier, {kOwn, kOwnNetwork, kCrowded, kCrowdedNetwork}, {"1-: dissemination"});
 }
 
 TEST_CASE("deterministic mode uses only what is proved to reduce in rank order") {
-  same(Collective::allreduce, {ordered(kOwn), ordered(kOwnCarriers)},
+  same(Collective::allreduce, {ordered(kOwn), ordered(kOwnNetwork)},
        {"1-2: oneshot to 32768, direct", "3-8: oneshot to 8192, direct", "9-: direct"});
   same(Collective::allreduce, {ordered(kCrowded)},
        {"1-2: oneshot to 32768, direct", "3: parameter_server to 65536, direct",
         "4: oneshot to 256, direct", "5-8: parameter_server to 65536, direct",
         "9-: parameter_server to 262144, direct"});
-  same(Collective::allreduce, {ordered(kCrowdedCarriers)},
+  same(Collective::allreduce, {ordered(kCrowdedNetwork)},
        {"1-2: oneshot to 32768, direct", "3-4: direct", "5-8: parameter_server to 131072, direct",
         "9-: direct"});
-  same(Collective::reduce, {ordered(kOwn), ordered(kOwnCarriers)},
+  same(Collective::reduce, {ordered(kOwn), ordered(kOwnNetwork)},
        {"1-2: linear to 8192, chain", "3-: linear"});
-  same(Collective::reduce, {ordered(kCrowded), ordered(kCrowdedCarriers)},
+  same(Collective::reduce, {ordered(kCrowded), ordered(kCrowdedNetwork)},
        {"1-2: linear to 262144, chain", "3-: linear"});
-  same(Collective::reducescatter, {ordered(kOwn), ordered(kOwnCarriers), ordered(kCrowded)},
+  same(Collective::reducescatter, {ordered(kOwn), ordered(kOwnNetwork), ordered(kCrowded)},
        {"1-: direct"});
-  same(Collective::reducescatter, {ordered(kCrowdedCarriers)},
+  same(Collective::reducescatter, {ordered(kCrowdedNetwork)},
        {"1-2: halving to 65536, direct", "3-: direct"});
 }
 
 TEST_CASE("on devices a Gather takes one lane") {
   same(Collective::gather,
-       {onDevices(kOwn), onDevices(kOwnCarriers), onDevices(kCrowded), onDevices(kCrowdedCarriers)},
+       {onDevices(kOwn), onDevices(kOwnNetwork), onDevices(kCrowded), onDevices(kCrowdedNetwork)},
        {"1-8: linear", "9-: tree to 8192, linear"});
 }
 
@@ -197,28 +197,27 @@ TEST_CASE("over several nodes of several ranks large blocks are composed, and on
   using enum Collective;
   for (const char* layout : {"4x2", "3,1,4", "0.1.2.3.0.1.2.3"}) {
     CAPTURE(layout);
-    CHECK(on(allreduce, layout, kOwnCarriers) ==
-          "oneshot to 8192, direct to 2097151, hierarchical");
-    CHECK(on(allreduce, layout, kCrowdedCarriers) ==
+    CHECK(on(allreduce, layout, kOwnNetwork) == "oneshot to 8192, direct to 2097151, hierarchical");
+    CHECK(on(allreduce, layout, kCrowdedNetwork) ==
           "parameter_server to 131072, halving_doubling to 524288, direct to 2097151, "
           "hierarchical");
-    CHECK(on(allgather, layout, kOwnCarriers) == "direct to 262143, hierarchical");
-    CHECK(on(reducescatter, layout, kOwnCarriers) == "direct to 262143, hierarchical");
-    CHECK(on(broadcast, layout, kOwnCarriers) == "tree to 8192, chain to 2097151, hierarchical");
-    CHECK(on(reduce, layout, kOwnCarriers) == "linear to 8192, chain to 2097151, hierarchical");
-    CHECK(on(alltoall, layout, kOwnCarriers) == "pairwise");
-    CHECK(on(barrier, layout, kOwnCarriers) == "dissemination");
-    CHECK(on(gather, layout, kOwnCarriers) == "linear/4");
-    CHECK(on(scatter, layout, kOwnCarriers) == "linear");
-    CHECK(on(allreduce, layout, ordered(kOwnCarriers)) == "oneshot to 8192, direct");
-    CHECK(on(allreduce, layout, onDevices(kOwnCarriers)) == "oneshot to 8192, direct");
+    CHECK(on(allgather, layout, kOwnNetwork) == "direct to 262143, hierarchical");
+    CHECK(on(reducescatter, layout, kOwnNetwork) == "direct to 262143, hierarchical");
+    CHECK(on(broadcast, layout, kOwnNetwork) == "tree to 8192, chain to 2097151, hierarchical");
+    CHECK(on(reduce, layout, kOwnNetwork) == "linear to 8192, chain to 2097151, hierarchical");
+    CHECK(on(alltoall, layout, kOwnNetwork) == "pairwise");
+    CHECK(on(barrier, layout, kOwnNetwork) == "dissemination");
+    CHECK(on(gather, layout, kOwnNetwork) == "linear/4");
+    CHECK(on(scatter, layout, kOwnNetwork) == "linear");
+    CHECK(on(allreduce, layout, ordered(kOwnNetwork)) == "oneshot to 8192, direct");
+    CHECK(on(allreduce, layout, onDevices(kOwnNetwork)) == "oneshot to 8192, direct");
     plan::PlanCache plans(0);
     const plan::Spec uneven{
         .collective = allgather, .ranks = 8, .layout = plan::parseLayout(layout)};
-    CHECK(planner::choose(uneven, planner::kUneven, kOwnCarriers, plans).text() == "direct");
+    CHECK(planner::choose(uneven, planner::kUneven, kOwnNetwork, plans).text() == "direct");
   }
   for (const char* layout : {"1x8", "8x1", ""})
-    CHECK(on(allreduce, layout, kOwnCarriers) == "oneshot to 8192, direct");
+    CHECK(on(allreduce, layout, kOwnNetwork) == "oneshot to 8192, direct");
 }
 
 } // namespace rondo::test

@@ -191,7 +191,7 @@ inline drop(h, r) {
 #endif
 
 #define ends(h) (h == 0 || in(h, leaves))
-#define heirs(h) (members[h] & ~bit(h))
+#define successors(h) (members[h] & ~bit(h))
 /* A hub without the majority makes no communicators. */
 #define goesOn(h) (in(h, alive) && hub[h] == serves && here(h) != 0 && majority(h))
 inline serve(h) {
@@ -205,9 +205,9 @@ inline serve(h) {
 }
 
 #ifdef ONE_OFFER
-#define untried(h) (tried[h] == 0 -> heirs(h) : 0)
+#define untried(h) (tried[h] == 0 -> successors(h) : 0)
 #else
-#define untried(h) (heirs(h) & ~tried[h])
+#define untried(h) (successors(h) & ~tried[h])
 #endif
 #define handsOver(h) (hub[h] == serves && ends(h) && awaited[h] == 0)
 
@@ -311,7 +311,7 @@ proctype Process(byte me) {
       down[x]!offer, members[me];
       x = 0 }
   :: d_step { runs(me) && handsOver(me) && untried(me) == 0 && offered[me] == 0 ->
-      assert((heirs(me) & ~leaves) == 0);
+      assert((successors(me) & ~leaves) == 0);
       tellAll(me, farewell, 0); shut(me) }
   :: d_step { runs(me) && hub[me] == opened && awaited[me] == 0 ->
       if
@@ -466,7 +466,7 @@ active proctype Clock() {
   end: do
   :: atomic { timeout && all(noLimit) && !limitOfHandOver(0) -> assert(all(good)); assert(!split); rest = false }
   :: atomic { timeout && limitOfHandOver(0) ->
-      assert((heirs(0) & alive & ~stopped & ~leaves) == 0);
+      assert((successors(0) & alive & ~stopped & ~leaves) == 0);
       tellAll(0, farewell, 0); shut(0); rest = false }
   :: atomic { timeout && !all(noLimit) ->
       if
@@ -503,7 +503,7 @@ active proctype Clock() {
         m = 0;
         awaited[x] = 0
       :: limitOfHandOver(x) ->
-        assert((heirs(x) & alive & ~stopped & ~leaves) == 0);
+        assert((successors(x) & alive & ~stopped & ~leaves) == 0);
         tellAll(x, farewell, 0); shut(x)
       :: else
       fi;

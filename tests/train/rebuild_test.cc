@@ -236,14 +236,14 @@ TEST_CASE("where a lost shard came from is told in the next complete step, once"
   held.recovery = "from a copy";
   std::vector<std::string> told;
   for (const bool fails : {true, false}) {
-    Crew crew(ranks[0], options);
+    ElasticRanks elastic(ranks[0], options);
     const auto strategy = strategyFor(options, 1).make({ranks[0], options, data});
     options.stop = [fails]() -> bool {
       if (fails) throw Error(ErrorCode::transport, "a rank is lost");
       return false;
     };
     const Progress note = [&](const TrainProgress& now) { told.push_back(now.recovery); };
-    Trainer trainer(ranks[0], options, data, *strategy, note, &crew);
+    Trainer trainer(ranks[0], options, data, *strategy, note, &elastic);
     if (!fails) {
       trainer.run(held);
       continue;

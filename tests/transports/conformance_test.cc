@@ -50,8 +50,8 @@ TEST_CASE("ports have the kind and sizes of the transport and the options") {
       }
       CHECK(world[0].mapped() == (pathOf<SlotRing>(out.port()) != nullptr));
       CHECK(world[0].mapped() == (pathOf<SlotRing>(in.port()) != nullptr));
-      CHECK(world[0].mapped() != (pathOf<CarrierSender>(out.port()) != nullptr));
-      CHECK(world[0].mapped() != (pathOf<CarrierReceiver>(in.port()) != nullptr));
+      CHECK(world[0].mapped() != (pathOf<NetworkSender>(out.port()) != nullptr));
+      CHECK(world[0].mapped() != (pathOf<NetworkReceiver>(in.port()) != nullptr));
     }
   }
 }

@@ -60,14 +60,15 @@ T* pathOf(const Port& port) {
   }
 }
 
-/// The sending end, mapped or carrier, with the worker of its rank's transport, or null.
+/// The sending end, mapped or of a network channel, with the worker of its rank's transport, or
+/// null.
 class Out {
  public:
   explicit Out(std::unique_ptr<Port> port, Worker* worker = nullptr)
       : port_(std::move(port)),
         worker_(worker),
         ring_(pathOf<SlotRing>(*port_)),
-        sender_(pathOf<CarrierSender>(*port_)) {}
+        sender_(pathOf<NetworkSender>(*port_)) {}
   const Port& port() const { return *port_; }
   bool mapped() const { return ring_ != nullptr; }
 
@@ -90,7 +91,7 @@ class Out {
   std::unique_ptr<Port> port_;
   Worker* worker_;
   SlotRing* ring_;
-  CarrierSender* sender_;
+  NetworkSender* sender_;
   std::deque<Bytes> kept_;
 };
 
@@ -101,7 +102,7 @@ class In {
       : port_(std::move(port)),
         worker_(worker),
         ring_(pathOf<SlotRing>(*port_)),
-        receiver_(pathOf<CarrierReceiver>(*port_)) {}
+        receiver_(pathOf<NetworkReceiver>(*port_)) {}
   const Port& port() const { return *port_; }
 
   const MessageHeader* peek() {
@@ -116,7 +117,7 @@ class In {
   std::unique_ptr<Port> port_;
   Worker* worker_;
   SlotRing* ring_;
-  CarrierReceiver* receiver_;
+  NetworkReceiver* receiver_;
 };
 
 std::unique_ptr<Port> wait(PendingPort& pending);

@@ -138,7 +138,7 @@ TEST_CASE("messages of all sizes travel between two processes and back") {
   }
 }
 
-TEST_CASE("after a process is killed, carriers name it and shared memory stays usable") {
+TEST_CASE("after a process is killed, network channels name it and shared memory stays usable") {
   for (const Kind& kind : wires()) {
     INFO(kind.name);
     Meeting meeting(kind);

@@ -12,7 +12,7 @@
 #include "harness.h"
 #include "rondo/error.h"
 #include "support/test.h"
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 #include "transports/tcp/split.h"
 
 namespace rondo::test {

@@ -106,7 +106,7 @@ class Inbox final : public Served {
   const std::shared_ptr<Link> link_;
 };
 
-class Sender final : public CarrierSender {
+class Sender final : public NetworkSender {
  public:
   Sender(std::shared_ptr<Outbox> box, std::size_t depth) : box_(std::move(box)), depth_(depth) {}
   std::size_t pending() const override { return box_->posted.size(); }
@@ -133,7 +133,7 @@ class Sender final : public CarrierSender {
   const std::size_t depth_;
 };
 
-class Receiver final : public CarrierReceiver {
+class Receiver final : public NetworkReceiver {
  public:
   explicit Receiver(std::shared_ptr<Inbox> box) : box_(std::move(box)) {}
   const MessageHeader* peek() override {
@@ -193,7 +193,7 @@ class Pending final : public PendingWithDeadline {
 class Worked final : public Transport {
  public:
   explicit Worked(const Context& context)
-      : context_(context), size_(channelSize(context.options, kCarrierSize)) {}
+      : context_(context), size_(channelSize(context.options, kNetworkChannelSize)) {}
 
   std::string_view name() const override { return "worked"; }
   std::size_t slotBytes() const override { return size_.slot_bytes; }

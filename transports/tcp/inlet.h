@@ -6,7 +6,7 @@
 #include <span>
 
 #include "net/socket.h"
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 #include "transports/tcp/socket_io.h"
 
 namespace rondo::transport::tcp {

@@ -13,7 +13,7 @@
 #include "base/crc32c.h"
 #include "base/little_endian.h"
 #include "rondo/error.h"
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 #include "transports/tcp/socket_io.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 
 namespace rondo::transport::tcp {
 
@@ -18,7 +18,7 @@ namespace rondo::transport::tcp {
 /// `Message` has set(header, body, settings), which starts a new message, and reads(data, size),
 /// which returns whether any of these bytes must still be sent.
 template <class Message>
-class QueueingSender : public CarrierSender {
+class QueueingSender : public NetworkSender {
  public:
   std::size_t pending() const final { return static_cast<std::size_t>(end_ - begin_); }
 

@@ -3,14 +3,14 @@
 #include <numeric>
 
 #include "rondo/error.h"
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 #include "transports/tcp/inlet.h"
 #include "transports/tcp/message.h"
 
 namespace rondo::transport::tcp {
 namespace {
 
-class Receiver final : public CarrierReceiver {
+class Receiver final : public NetworkReceiver {
  public:
   Receiver(net::Socket socket, const SocketSettings& settings)
       : settings_(settings), inlet_(std::move(socket)) {}
@@ -48,7 +48,7 @@ class Receiver final : public CarrierReceiver {
 
 } // namespace
 
-std::unique_ptr<CarrierReceiver> makeReceiver(net::Socket socket, const SocketSettings& settings) {
+std::unique_ptr<NetworkReceiver> makeReceiver(net::Socket socket, const SocketSettings& settings) {
   return std::make_unique<Receiver>(std::move(socket), settings);
 }
 

@@ -74,7 +74,7 @@ class Sender final : public QueueingSender<StreamMessage> {
 
 } // namespace
 
-std::unique_ptr<CarrierSender> makeSender(net::Socket socket, const SocketSettings& settings) {
+std::unique_ptr<NetworkSender> makeSender(net::Socket socket, const SocketSettings& settings) {
   return std::make_unique<Sender>(std::move(socket), settings);
 }
 

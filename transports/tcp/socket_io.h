@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/clock.h"
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 
 namespace rondo::transport::tcp {
 

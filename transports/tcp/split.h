@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 
 namespace rondo::transport::tcp {
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "rondo/error.h"
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 #include "transports/tcp/inlet.h"
 #include "transports/tcp/message.h"
 #include "transports/tcp/split.h"
@@ -50,7 +50,7 @@ struct Line {
   std::optional<Head> head;
 };
 
-class StripedReceiver final : public CarrierReceiver {
+class StripedReceiver final : public NetworkReceiver {
  public:
   StripedReceiver(Lines lines, const SocketSettings& settings)
       : settings_(settings), connect_(std::move(lines.connect)), lines_(lines.sockets.size()) {
@@ -257,7 +257,7 @@ class StripedReceiver final : public CarrierReceiver {
 
 } // namespace
 
-std::unique_ptr<CarrierReceiver> makeStripedReceiver(Lines lines, const SocketSettings& settings) {
+std::unique_ptr<NetworkReceiver> makeStripedReceiver(Lines lines, const SocketSettings& settings) {
   return std::make_unique<StripedReceiver>(std::move(lines), settings);
 }
 

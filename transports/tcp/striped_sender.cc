@@ -398,7 +398,7 @@ class StripedSender final : public QueueingSender<Message> {
 
 } // namespace
 
-std::unique_ptr<CarrierSender> makeStripedSender(Lines lines, const SocketSettings& settings) {
+std::unique_ptr<NetworkSender> makeStripedSender(Lines lines, const SocketSettings& settings) {
   return std::make_unique<StripedSender>(std::move(lines), settings);
 }
 

@@ -22,7 +22,7 @@
 #include "rondo/error.h"
 #include "transports/mailbox.h"
 #include "transports/support.h"
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 
 namespace rondo::transport {
 namespace tcp {
@@ -137,8 +137,8 @@ struct Wiring {
   std::size_t railOf(std::size_t line) const { return line / static_cast<std::size_t>(sockets); }
 };
 
-ChannelSize carrierSize(const Options& options, std::size_t lines) {
-  ChannelSize size = channelSize(options, kCarrierSize);
+ChannelSize networkChannelSize(const Options& options, std::size_t lines) {
+  ChannelSize size = channelSize(options, kNetworkChannelSize);
   if (lines > 1) size.depth *= kStripedDepthTimes;
   return size;
 }
@@ -148,7 +148,7 @@ class Pending : public PendingWithDeadline {
  public:
   Pending(const ChannelId& id, const Context& context, std::size_t lines)
       : PendingWithDeadline("tcp", id, context),
-        settings_{channel_, peer_, carrierSize(context.options, lines),
+        settings_{channel_, peer_, networkChannelSize(context.options, lines),
                   silenceLimit(context.options), context.options.checksum},
         sockets_(lines) {}
 
@@ -247,7 +247,7 @@ class Tcp final : public Transport {
  public:
   explicit Tcp(const Context& context)
       : context_(context),
-        slot_bytes_(channelSize(context.options, kCarrierSize).slot_bytes),
+        slot_bytes_(channelSize(context.options, kNetworkChannelSize).slot_bytes),
         sockets_(checkedSockets(context.options)) {
     if (!context.options.tcp_congestion.empty()) {
       // Report an unusable name here, before a rank connects.

@@ -116,7 +116,7 @@ class Channels final : public Worker, private Events {
   void leave(const std::shared_ptr<Outbox>& box) noexcept;
   void leave(const std::shared_ptr<Inbox>& box) noexcept;
 
-  // The functions of CarrierSender and CarrierReceiver.
+  // The functions of NetworkSender and NetworkReceiver.
   bool start(Outbox& box, const MessageHeader& header, std::span<const ConstBytes> body);
   bool settle(Outbox& box);
   std::size_t pending(Outbox& box);

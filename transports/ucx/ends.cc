@@ -6,7 +6,7 @@
 namespace rondo::transport::ucx {
 namespace {
 
-class Sender final : public CarrierSender {
+class Sender final : public NetworkSender {
  public:
   Sender(std::shared_ptr<Channels> channels, std::shared_ptr<Outbox> box)
       : channels_(std::move(channels)), box_(std::move(box)) {}
@@ -26,7 +26,7 @@ class Sender final : public CarrierSender {
   const std::shared_ptr<Outbox> box_;
 };
 
-class Receiver final : public CarrierReceiver {
+class Receiver final : public NetworkReceiver {
  public:
   Receiver(std::shared_ptr<Channels> channels, std::shared_ptr<Inbox> box)
       : channels_(std::move(channels)), box_(std::move(box)) {}
@@ -77,9 +77,9 @@ std::unique_ptr<PendingPort> openEnd(const std::shared_ptr<Channels>& channels,
                                      const Context& context, const ChannelId& id, ChannelSize size,
                                      std::span<const std::byte> address) {
   if (id.src == context.rank)
-    return std::make_unique<Pending<Outbox, Sender, CarrierSender>>(channels, context, id, size,
+    return std::make_unique<Pending<Outbox, Sender, NetworkSender>>(channels, context, id, size,
                                                                     address, &Channels::openOutbox);
-  return std::make_unique<Pending<Inbox, Receiver, CarrierReceiver>>(channels, context, id, size,
+  return std::make_unique<Pending<Inbox, Receiver, NetworkReceiver>>(channels, context, id, size,
                                                                      address, &Channels::openInbox);
 }
 

@@ -221,7 +221,7 @@ class PlanKernel {
     end.number = ring.position->number + 1;
     std::byte* const slot = ring.slots + ring.position->slot * ring.stride;
     const auto whom = static_cast<std::uint32_t>(where.channel);
-    if (!where.output || where.lands < 0) end.base = end.at = slot;
+    if (!where.output || where.put < 0) end.base = end.at = slot;
     if (where.output) {
       return watch_.until(
           [&] {
@@ -237,7 +237,7 @@ class PlanKernel {
     const Label label = ring.labels[ring.position->slot];
     // lent memory is only read
     if (label.lent) end.base = end.at = const_cast<std::byte*>(label.lent);
-    if (where.lands >= 0) endsOf(first, first[where.member])[where.lands].at = label.landing;
+    if (where.put >= 0) endsOf(first, first[where.member])[where.put].at = label.put_to;
     const std::uint64_t due = labelFor(launch_, first[where.member]);
     return label.call == due || watch_.refuse(whom, label.call ^ due);
   }

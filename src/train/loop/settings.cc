@@ -11,7 +11,7 @@
 
 #include "train/data/sampler.h"
 #include "train/layers/compute.h"
-#include "train/loop/crew.h"
+#include "train/loop/elastic.h"
 #include "train/loop/hooks.h"
 #include "train/optim/schedule.h"
 #include "train/parallel/strategy.h"

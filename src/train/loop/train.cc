@@ -5,7 +5,7 @@
 
 #include "train/loop/agreement.h"
 #include "train/loop/compute_threads.h"
-#include "train/loop/crew.h"
+#include "train/loop/elastic.h"
 #include "train/loop/files.h"
 #include "train/loop/settings.h"
 #include "train/loop/stopwatch.h"

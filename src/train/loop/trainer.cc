@@ -8,7 +8,7 @@
 namespace rondo::training {
 
 Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& data,
-                 Strategy& strategy, const Progress& progress, Crew* crew)
+                 Strategy& strategy, const Progress& progress, ElasticRanks* elastic)
     : comm_(comm),
       options_(options),
       data_(data),
@@ -19,16 +19,16 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
       strategy_(strategy),
       straggler_(options, comm.rank()),
       observer_(comm, options, shown(options, data)),
-      crew_(crew) {
+      elastic_(elastic) {
   const StrategyKind& kind = strategyFor(options, comm.size());
   sharded_ = kind.sharded;
-  if (crew && redundancyOf(options, kind) > 0) copies_.emplace(comm);
+  if (elastic && redundancyOf(options, kind) > 0) copies_.emplace(comm);
   times_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(total_steps_, 100'000)));
 }
 
 /// Returns whether the run continues.
 bool Trainer::begin(const Held& held) {
-  if (crew_ && goOn(held)) return true;
+  if (elastic_ && goOn(held)) return true;
   if (!options_.files.resume) return false;
   restore(comm_, options_.files.checkpoint, running());
   saved_ = at_.total;
@@ -97,14 +97,14 @@ Held Trainer::hold(bool after_error) {
 
 /// With fewer than MIN ranks, waits for others.
 void Trainer::awaitRanks() {
-  if (!crew_ || !crew_->tooFew() || over()) return;
-  paused_ = crew_->await();
+  if (!elastic_ || !elastic_->tooFew() || over()) return;
+  paused_ = elastic_->await();
   if (paused_) return;
   const std::string& file = options_.files.checkpoint;
   if (!file.empty()) save(comm_, file, running());
   throw Error(ErrorCode::peer_dead,
               "train: only " + std::to_string(comm_.size()) + " of at least " +
-                  std::to_string(crew_->least()) + " ranks are there after step " +
+                  std::to_string(elastic_->least()) + " ranks are there after step " +
                   std::to_string(at_.total) + ", and too few joined in time" +
                   (file.empty() ? "; there is no checkpoint" : "; --resume goes on from " + file));
 }
@@ -197,9 +197,9 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
   if (further) observer_.add(now, samples(at_.total - 1, at_.total));
   if (result.met) meet(now, since.read() / 1000);
   if (progress_ && (further || result.met)) progress_(now);
-  if (!crew_) return;
+  if (!elastic_) return;
   observer_.flush(); // the next lowest rank goes on with the file
-  paused_ = result.met && !over() && crew_->mayGrow();
+  paused_ = result.met && !over() && elastic_->mayGrow();
 }
 
 void Trainer::renewCopies(const Position& before, TrainTimes& times) {

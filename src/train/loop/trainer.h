@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "rondo/train.h"
-#include "train/loop/crew.h"
+#include "train/loop/elastic.h"
 #include "train/loop/held.h"
 #include "train/loop/observer.h"
 #include "train/loop/rebuild.h"
@@ -26,10 +26,11 @@ class Trainer {
  public:
   /// Collective, like run(). The arguments must outlive the trainer.
   Trainer(Communicator& comm, const TrainOptions& options, const Data& data, Strategy& strategy,
-          const Progress& progress, Crew* crew = nullptr);
+          const Progress& progress, ElasticRanks* elastic = nullptr);
 
-  /// Begins or continues the run. With a crew it begins with what ranks hold, and returns before
-  /// the end (paused()) where the crew is to grow. Empties `held` when this rank has the state.
+  /// Begins or continues the run. In an elastic run it begins with what ranks hold, and returns
+  /// before the end (paused()) where ranks are to join. Empties `held` when this rank has the
+  /// state.
   TrainReport run(Held& held);
   TrainReport run() {
     Held nothing;
@@ -69,7 +70,7 @@ class Trainer {
   Strategy& strategy_;
   Straggler straggler_;
   Observer observer_;
-  Crew* const crew_; ///< null: the run is not elastic
+  ElasticRanks* const elastic_; ///< null: the run is not elastic
   bool begun_ = false, paused_ = false;
   bool sharded_ = false;
   std::optional<Copies> copies_; ///< of shards, with redundancy 1

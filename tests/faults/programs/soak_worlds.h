@@ -196,7 +196,7 @@ class Maker {
       case What::kill_in_shrink: count = chance(4) ? 2 + below(size - 2) : 2; break;
       default: return {};
     }
-    // If all eight heirs of the control plane die at once, no rank takes it over.
+    // If all eight candidates of the control plane die at once, no rank takes it over.
     count = std::min(count, 7);
     std::vector<int> lost{round.actor};
     while (static_cast<int>(lost.size()) < count)

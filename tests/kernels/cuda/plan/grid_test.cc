@@ -95,7 +95,7 @@ TEST_CASE("the plan kernel lends messages in every algorithm") {
 // Proves: owners write results directly to the receivers' outputs, with addresses that other
 // threads have received, also in place, where they read the same memory. The results are not moved
 // again.
-TEST_CASE("the plan kernel lets the results of direct land, with several threads in a block") {
+TEST_CASE("the plan kernel puts the results of direct, with several threads in a block") {
   const plan::Algorithm& direct = *plan::findAlgorithm("direct");
   for (int ranks : {2, 3, 5}) {
     World world(ranks, {Protocol::simple, 1, kSlotBytes},

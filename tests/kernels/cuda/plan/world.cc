@@ -87,16 +87,16 @@ World::Launchable World::prepare(const Call& call, int number) {
   if (made.bound.window_bytes > blocks_.room) throw std::logic_error("a window is too small");
   const bool uneven = part.shape.uneven();
   std::optional<plan::Lending> lending;
-  std::optional<plan::Landing> landing;
+  std::optional<plan::Puts> puts;
   if (blocks_.lends && size_.protocol == device::Protocol::simple) { // packets are never lent
     std::vector<plan::RankPlan> plans;
     for (const Part& one : call.parts) plans.push_back(one.plan);
     const bool scaled = engine::scales(part.shape.op, part.shape.type) == engine::Scales::inputs;
     lending.emplace(plans, scaled, uneven);
-    if (!uneven) landing.emplace(plans);
+    if (!uneven) puts.emplace(plans);
   }
   const engine::DeviceSteps steps = engine::deviceSteps(part.plan, lending ? &*lending : nullptr,
-                                                        landing ? &*landing : nullptr, !uneven);
+                                                        puts ? &*puts : nullptr, !uneven);
   const device::ProgramTables tables =
       engine::flatten(made.bound, steps, size_.protocol, blocks_.copies);
   made.image = std::make_unique<Zeroed>(tables.bytes());

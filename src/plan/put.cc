@@ -1,5 +1,5 @@
-// Finds the message that can announce where another one lands, and checks that the place is free.
-#include "plan/land.h"
+// Finds the message that can announce where another one is put, and checks that the place is free.
+#include "plan/put.h"
 
 #include <algorithm>
 #include <string>
@@ -12,17 +12,17 @@ namespace rondo::plan {
 namespace {
 
 /// Where the step stores its message, if it does nothing else and the place is one lasting range.
-std::optional<Piece> putDown(const Step& step, const RankPlan& plan) {
+std::optional<Piece> storedAt(const Step& step, const RankPlan& plan) {
   if (step.inputs.size() != 1 || step.inputs[0].local() || !step.sends.empty()) return {};
   if (!step.output || !isLastingRange(*step.output, plan)) return {};
   return step.output;
 }
 
-/// The steps of a message that may land, as indices of nodes of the graph.
+/// The steps of a message that may be put, as indices of nodes of the graph.
 struct Way {
   /// The receiver's step that announces the place, the sender's step that writes there, and the
   /// receiver's step that takes the message.
-  std::uint32_t told, answers, lands;
+  std::uint32_t told, answers, receives;
   std::uint32_t input; ///< input of the sender's step that brings the announcement
 };
 
@@ -30,7 +30,7 @@ class Search {
  public:
   explicit Search(const Graph& graph) : graph_(graph) {}
 
-  /// How all messages of a step may land; empty if they may not.
+  /// How all messages of a step may be put; empty if they may not.
   std::vector<Way> ways(std::uint32_t node) const {
     std::vector<Way> ways;
     for (const std::uint32_t message : graph_.sent(node)) {
@@ -47,14 +47,14 @@ class Search {
     return graph_.plans()[static_cast<std::size_t>(graph_.nodes()[node].rank)];
   }
 
-  std::optional<Way> wayOf(std::uint32_t answers, std::uint32_t lands) const {
-    const RankPlan& plan = planOf(lands);
-    const auto piece = putDown(*graph_.nodes()[lands].step, plan);
+  std::optional<Way> wayOf(std::uint32_t answers, std::uint32_t receives) const {
+    const RankPlan& plan = planOf(receives);
+    const auto piece = storedAt(*graph_.nodes()[receives].step, plan);
     if (!piece) return {};
     const auto inputs = graph_.received(answers);
     for (std::uint32_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] == Graph::kNone) continue;
-      const Way way{graph_.messages()[inputs[i]].from, answers, lands, i};
+      const Way way{graph_.messages()[inputs[i]].from, answers, receives, i};
       if (graph_.nodes()[way.told].rank == plan.rank && graph_.sent(way.told).size() == 1 &&
           isFree(*piece, way, plan))
         return way;
@@ -64,7 +64,7 @@ class Search {
 
   /// Whether only the sender's step touches the piece between the two steps of the receiver.
   bool isFree(const Piece& piece, const Way& way, const RankPlan& plan) const {
-    const std::vector<bool> behind = graph_.after(way.lands, false);
+    const std::vector<bool> behind = graph_.after(way.receives, false);
     for (const bool in_place : {false, true}) {
       if (in_place && !hasInPlace(plan.spec, plan.rank)) break;
       const Memory memory = memoryOf(plan, in_place);
@@ -77,7 +77,7 @@ class Search {
                              std::any_of(step.inputs.begin(), step.inputs.end(), [&](auto& input) {
                                return input.local() && meets(input.piece);
                              });
-          if (!there || node == way.lands || behind[node]) continue;
+          if (!there || node == way.receives || behind[node]) continue;
           if (node != way.told && !graph_.after(node, false)[way.told]) return false;
           if (!allHaveRead(node, way)) return false;
         }
@@ -101,7 +101,7 @@ class Search {
 
 } // namespace
 
-Landing::Landing(std::span<const RankPlan> plans) {
+Puts::Puts(std::span<const RankPlan> plans) {
   std::vector<std::string> complaints; // none can occur: plans of the registry are proved
   const Graph graph(plans, complaints, 0);
   const Search search(graph);
@@ -109,7 +109,7 @@ Landing::Landing(std::span<const RankPlan> plans) {
     auto& lanes = parts_.emplace_back();
     for (const Lane& lane : plan.lanes) lanes.emplace_back(lane.steps.size());
   }
-  const auto part = [&](std::uint32_t node) -> StepLanding& {
+  const auto part = [&](std::uint32_t node) -> StepPut& {
     const Graph::Node& at = graph.nodes()[node];
     return parts_[static_cast<std::size_t>(at.rank)][at.lane][at.index];
   };
@@ -119,9 +119,9 @@ Landing::Landing(std::span<const RankPlan> plans) {
     if (std::any_of(ways.begin(), ways.end(), taken)) continue; // a message announces one place
     for (const Way& way : ways) {
       part(node).address_inputs.push_back(way.input);
-      const Graph::Node& lands = graph.nodes()[way.lands];
-      part(way.told).announces = Dependency{lands.lane, lands.index};
-      part(way.lands).written_by_sender = true;
+      const Graph::Node& receives = graph.nodes()[way.receives];
+      part(way.told).announces = Dependency{receives.lane, receives.index};
+      part(way.receives).written_by_sender = true;
     }
   }
 }

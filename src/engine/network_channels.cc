@@ -1,5 +1,5 @@
-// The carrier part of a step in the host engine: receiving and sending.
-#include "engine/carriers.h"
+// The part of a step over network channels, in the host engine: receiving and sending.
+#include "engine/network_channels.h"
 
 #include "engine/message_checks.h"
 #include "engine/step_memory.h"
@@ -14,7 +14,7 @@ bool mayOverwrite(const Run& run, const BoundStep& step, std::size_t tile) {
   if (!step.has_output) return true;
   if (!run.plan->loans.empty() && !reclaimOutput(run, step, tile)) return false;
   const std::size_t element = sizeOf(run.plan->shape.type);
-  for (End* end : run.plan->carriers_out) {
+  for (End* end : run.plan->network_out) {
     if (end->sender->pending() == 0) continue;
     end->sender->progress();
     for (std::size_t s = 0; s < step.segments.size(); ++s)
@@ -27,7 +27,7 @@ bool mayOverwrite(const Run& run, const BoundStep& step, std::size_t tile) {
 
 } // namespace
 
-bool Carriers::ready(const Run& run, const BoundStep& step, std::size_t tile) {
+bool NetworkChannels::ready(const Run& run, const BoundStep& step, std::size_t tile) {
   bool ready = true;
   bool direct = false;
   for (const BoundOperand& input : step.inputs) {
@@ -44,10 +44,10 @@ bool Carriers::ready(const Run& run, const BoundStep& step, std::size_t tile) {
   return ready && (direct || mayOverwrite(run, step, tile));
 }
 
-/// Receives the next message of a carrier. It goes directly to its destination if the step only
-/// moves it and no pending send reads that destination; otherwise it goes to the staging buffer.
-/// Without staging, two ranks that swap buffers would wait for each other.
-bool Carriers::arrive(const Run& run, const BoundStep& step, End& end, std::size_t tile) {
+/// Receives the next message of a network channel. It goes directly to its destination if the step
+/// only moves it and no pending send reads that destination; otherwise it goes to the staging
+/// buffer. Without staging, two ranks that swap buffers would wait for each other.
+bool NetworkChannels::arrive(const Run& run, const BoundStep& step, End& end, std::size_t tile) {
   if (end.arrival == End::Arrival::complete) return true;
   const transport::MessageHeader* header = end.receiver->peek();
   if (!header) return false;
@@ -72,14 +72,14 @@ bool Carriers::arrive(const Run& run, const BoundStep& step, End& end, std::size
   return true;
 }
 
-std::byte* Carriers::staging(End& end) const {
+std::byte* NetworkChannels::staging(End& end) const {
   const std::size_t slot = fabric_.messageBytes();
   end.staging.reserve(slot * static_cast<std::size_t>(end.port->depth));
   return static_cast<std::byte*>(end.staging.data()) + end.next_staging * slot;
 }
 
-void Carriers::send(const Run& run, const BoundStep& step, std::size_t tile,
-                    std::uint32_t checksum) {
+void NetworkChannels::send(const Run& run, const BoundStep& step, std::size_t tile,
+                           std::uint32_t checksum) {
   const plan::PieceOffsets* source = sourceOf(run, step);
   for (End* end : step.sends) {
     if (end->mapped()) continue;
@@ -96,9 +96,9 @@ void Carriers::send(const Run& run, const BoundStep& step, std::size_t tile,
   }
 }
 
-bool Carriers::flush(const BoundPlan& plan) {
+bool NetworkChannels::flush(const BoundPlan& plan) {
   bool flushed = true;
-  for (End* end : plan.carriers_out) {
+  for (End* end : plan.network_out) {
     if (end->sender->pending() == 0) continue;
     moved_ |= end->sender->progress();
     flushed &= end->sender->pending() == 0;

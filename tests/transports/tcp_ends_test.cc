@@ -1,11 +1,11 @@
-// The carrier ends of tcp on socket pairs with tiny buffers: partial reads and writes in every
+// The ends of tcp's channels on socket pairs with tiny buffers: partial reads and writes in every
 // call, several sockets, broken peers.
 #include <sys/socket.h>
 
 #include "harness.h"
 #include "rondo/error.h"
 #include "support/test.h"
-#include "transports/tcp/carrier.h"
+#include "transports/tcp/ends.h"
 #include "transports/tuning.h"
 
 namespace rondo::test {
@@ -131,7 +131,7 @@ TEST_CASE("a small message is one send call and one receive call") {
 }
 
 /// Receives the next message while the sender is still sending it.
-static Bytes taken(CarrierSender& sender, In& in) {
+static Bytes taken(NetworkSender& sender, In& in) {
   const Watch watch("for a message");
   for (; !in.peek(); watch.check()) sender.progress();
   Bytes got(static_cast<std::size_t>(in.peek()->bytes));
@@ -144,7 +144,7 @@ TEST_CASE("the memory of a small body is free at once, that of a larger one when
   for (const std::size_t size : {kGatherBytes, kGatherBytes + 1}) {
     auto pairs = makePairs(1, 1);
     auto port = sendingPort(std::move(pairs.left));
-    CarrierSender& sender = *pathOf<CarrierSender>(*port);
+    NetworkSender& sender = *pathOf<NetworkSender>(*port);
     In in(receivingPort(std::move(pairs.right)));
     const Bytes blocking = patternOf(1, 200'000); // fills the socket
     const ConstBytes before{blocking.data(), blocking.size()};
@@ -166,7 +166,7 @@ TEST_CASE("the memory of a small body is free at once, that of a larger one when
 TEST_CASE("the sender knows which memory it still reads") {
   auto pairs = makePairs(2, 1);
   auto port = sendingPort(std::move(pairs.left));
-  CarrierSender& sender = *pathOf<CarrierSender>(*port);
+  NetworkSender& sender = *pathOf<NetworkSender>(*port);
   In in(receivingPort(std::move(pairs.right)));
   const Bytes memory = patternOf(1, 400'000);
   const auto piece = [&](std::size_t at, std::size_t size) {

@@ -28,9 +28,9 @@ std::optional<Error> failureOf(const Communicator& comm, const Error& error,
                                std::chrono::milliseconds wait = std::chrono::seconds(1));
 
 /// All functions are collective. The communicator is replaced by each change.
-class Crew {
+class ElasticRanks {
  public:
-  Crew(Communicator& comm, const TrainOptions& options);
+  ElasticRanks(Communicator& comm, const TrainOptions& options);
 
   /// From now on new ranks can wait at the door.
   void open();

@@ -50,10 +50,10 @@ struct SocketSettings {
 
 /// Makes the sending end. The socket must be connected and non-blocking; it need not be TCP. Header
 /// and body of a small message are sent by one system call.
-std::unique_ptr<CarrierSender> makeSender(net::Socket socket, const SocketSettings& settings);
+std::unique_ptr<NetworkSender> makeSender(net::Socket socket, const SocketSettings& settings);
 /// Makes the receiving end. A small message is received by one system call; large bodies are
 /// received directly into user memory.
-std::unique_ptr<CarrierReceiver> makeReceiver(net::Socket socket, const SocketSettings& settings);
+std::unique_ptr<NetworkReceiver> makeReceiver(net::Socket socket, const SocketSettings& settings);
 
 /// The lines of a channel, in the same order at both ends. At least one is connected.
 struct Lines {
@@ -70,7 +70,7 @@ struct Lines {
 /// A message is pending until the peer's system has acknowledged all its parts. Parts of a line
 /// that is late or ends are sent again over the others. When no line is left, the end fails as with
 /// a single socket.
-std::unique_ptr<CarrierSender> makeStripedSender(Lines lines, const SocketSettings& settings);
-std::unique_ptr<CarrierReceiver> makeStripedReceiver(Lines lines, const SocketSettings& settings);
+std::unique_ptr<NetworkSender> makeStripedSender(Lines lines, const SocketSettings& settings);
+std::unique_ptr<NetworkReceiver> makeStripedReceiver(Lines lines, const SocketSettings& settings);
 
 } // namespace rondo::transport::tcp

@@ -1,4 +1,4 @@
-// Finds messages that the sender may write directly to their final place.
+// Finds messages that the sender may put, that is, write directly to their final place.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 namespace rondo::plan {
 
 /// If a step only receives a message and stores it, the sender may store it directly, if it can
-/// access that memory: the message *lands*. The receiver announces the place in a message that it
-/// sends to the answering step. A `direct` AllReduce works like that: a rank that gets a part of
-/// the input may write the result there.
+/// access that memory. This is a *put*, as in MPI and UCX. The receiver announces the place in a
+/// message that it sends to the answering step. A `direct` AllReduce works like that: a rank that
+/// gets a part of the input may write the result there.
 ///
 /// Between the two steps, no other step of the receiver touches the place, and neither does a rank
 /// that reads a loan of the receiver; the same holds in place. Only the order of lanes, `after` and
 /// messages guarantees this. The answering step itself may read there, since it reads each element
-/// before it writes it. The messages remain, so landing adds and removes no wait.
-class Landing {
+/// before it writes it. The messages remain, so a put adds and removes no wait.
+class Puts {
  public:
   /// `plans`: of all ranks, in order, for blocks of one size.
-  explicit Landing(std::span<const RankPlan> plans);
+  explicit Puts(std::span<const RankPlan> plans);
 
-  /// For a step whose messages all land: for each of its sends, the input whose message has the
+  /// For a step whose messages are all put: for each of its sends, the input whose message has the
   /// address. Otherwise empty.
   const std::vector<std::uint32_t>& addressInputs(int rank, std::uint32_t lane,
                                                   std::uint32_t step) const {
@@ -42,16 +42,16 @@ class Landing {
   }
 
  private:
-  struct StepLanding {
+  struct StepPut {
     std::vector<std::uint32_t> address_inputs;
     std::optional<Dependency> announces;
     bool written_by_sender = false;
   };
-  const StepLanding& of(int rank, std::uint32_t lane, std::uint32_t step) const {
+  const StepPut& of(int rank, std::uint32_t lane, std::uint32_t step) const {
     return parts_[static_cast<std::size_t>(rank)][lane][step];
   }
 
-  std::vector<std::vector<std::vector<StepLanding>>> parts_; ///< [rank][lane][step]
+  std::vector<std::vector<std::vector<StepPut>>> parts_; ///< [rank][lane][step]
 };
 
 } // namespace rondo::plan

@@ -1,6 +1,6 @@
 // Elastic training: between two changes of the ranks it is a run of the trainer, which begins with
 // what the ranks hold.
-#include "train/loop/crew.h"
+#include "train/loop/elastic.h"
 
 #include <algorithm>
 #include <charconv>
@@ -72,12 +72,12 @@ int redundancyOf(const TrainOptions& options, const StrategyKind& kind) {
   return options.elastic.redundancy < 0 ? kind.redundancy : options.elastic.redundancy;
 }
 
-Crew::Crew(Communicator& comm, const TrainOptions& options)
+ElasticRanks::ElasticRanks(Communicator& comm, const TrainOptions& options)
     : comm_(comm), wait_(options.elastic.wait), door_(options.elastic.door) {
   std::tie(least_, most_) = limitsOf(options.elastic.ranks);
 }
 
-void Crew::open() {
+void ElasticRanks::open() {
   agree(comm_, [&]() -> std::string {
     if (comm_.rank() == 0) door_.open();
     else door_.close();
@@ -85,16 +85,16 @@ void Crew::open() {
   });
 }
 
-Crew::News Crew::ask(bool late) {
+ElasticRanks::News ElasticRanks::ask(bool late) {
   News news{std::min(door_.waiting(), most_ - comm_.size()), late};
   comm_.broadcast(&news, &news, sizeof news, DataType::uint8, 0);
   newcomers_ = news.newcomers;
   return news;
 }
 
-bool Crew::mayGrow() { return comm_.size() < most_ && ask(false).newcomers > 0; }
+bool ElasticRanks::mayGrow() { return comm_.size() < most_ && ask(false).newcomers > 0; }
 
-bool Crew::await() {
+bool ElasticRanks::await() {
   constexpr std::chrono::milliseconds kPause{20};
   const Stopwatch since;
   for (;; std::this_thread::sleep_for(kPause)) {
@@ -104,7 +104,7 @@ bool Crew::await() {
   }
 }
 
-void Crew::grow() {
+void ElasticRanks::grow() {
   try {
     Communicator next =
         comm_.rank() == 0 ? comm_.grow(newcomers_, *door_.id()) : comm_.grow(newcomers_);
@@ -114,9 +114,11 @@ void Crew::grow() {
   }
 }
 
-Crew::Loss Crew::hear(const Error& cause) { return {cause, failureOf(comm_, cause)}; }
+ElasticRanks::Loss ElasticRanks::hear(const Error& cause) {
+  return {cause, failureOf(comm_, cause)};
+}
 
-void Crew::shrink(const Loss& loss) {
+void ElasticRanks::shrink(const Loss& loss) {
   const auto& failure = loss.failure;
   const bool own =
       failure && failure->code() == ErrorCode::aborted && failure->culprit() == comm_.rank();
@@ -130,27 +132,27 @@ void Crew::shrink(const Loss& loss) {
 TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const Data& data,
                          const std::function<void(const TrainProgress&)>& progress,
                          const std::function<void()>& prepare) {
-  Crew crew(comm, options);
+  ElasticRanks elastic(comm, options);
   Held held;
   for (bool first = true;; first = false) {
-    std::optional<Crew::Loss> lost;
+    std::optional<ElasticRanks::Loss> lost;
     {
       std::unique_ptr<Strategy> strategy;
       std::optional<Trainer> trainer;
       try {
         if (!first) prepare(); // new ranks begin by it
         strategy = strategyFor(options, comm.size()).make({comm, options, data});
-        trainer.emplace(comm, options, data, *strategy, progress, &crew);
-        crew.open();
+        trainer.emplace(comm, options, data, *strategy, progress, &elastic);
+        elastic.open();
         TrainReport report = trainer->run(held);
         if (!trainer->paused()) return report;
       } catch (const Error& error) {
-        lost = crew.hear(error);
+        lost = elastic.hear(error);
       }
       if (trainer && trainer->begun()) held = trainer->hold(lost.has_value());
     }
-    if (lost) crew.shrink(*lost);
-    else crew.grow();
+    if (lost) elastic.shrink(*lost);
+    else elastic.grow();
   }
 }
 

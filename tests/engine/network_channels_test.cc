@@ -1,8 +1,8 @@
-// The most restrictive carrier possible: it buffers nothing, so a message stays in the sender's
-// memory until the receiver takes it, a few bytes at a time. Every algorithm must end with the
-// right result if all channels are such carriers, and if only some are. One thread runs all ranks
+// The most restrictive network channel possible: it buffers nothing, so a message stays in the
+// sender's memory until the receiver takes it, a few bytes at a time. Every algorithm must end with
+// the right result if all channels are like that, and if only some are. One thread runs all ranks
 // in turn, so a deadlock is noticed at once, without a deadline. Longer than 500 lines, because the
-// carrier and its ranks serve these cases only.
+// network and its ranks serve these cases only.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -47,7 +47,7 @@ struct Network {
   std::size_t sent = 0;  ///< at the last poll: messages in flight from the rank that polled
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
-  std::map<ChannelId, std::deque<Message>> carriers;
+  std::map<ChannelId, std::deque<Message>> queues;
   std::map<ChannelId, std::shared_ptr<void>> rings;
 
   bool mapped(const ChannelId& id) const {
@@ -55,7 +55,7 @@ struct Network {
   }
   std::size_t onTheWay(int from) const {
     std::size_t messages = 0;
-    for (const auto& [id, queue] : carriers) messages += id.src == from ? queue.size() : 0;
+    for (const auto& [id, queue] : queues) messages += id.src == from ? queue.size() : 0;
     return messages;
   }
 };
@@ -92,7 +92,7 @@ class Pointers : public Loans {
   const Network::Bodies bodies_;
 };
 
-class Sender : public CarrierSender {
+class Sender : public NetworkSender {
  public:
   Sender(Network& network, std::deque<Message>& queue) : network_(network), queue_(queue) {}
   std::size_t pending() const override { return queue_.size(); }
@@ -119,7 +119,7 @@ class Sender : public CarrierSender {
   std::deque<Message>& queue_;
 };
 
-class Receiver : public CarrierReceiver {
+class Receiver : public NetworkReceiver {
  public:
   Receiver(Network& network, std::deque<Message>& queue) : network_(network), queue_(queue) {}
   const MessageHeader* peek() override {
@@ -155,7 +155,7 @@ class Looker : public Worker {
     ++network_.looks;
     network_.sent = network_.onTheWay(rank_);
     bool moved = false;
-    for (auto& [id, messages] : network_.carriers)
+    for (auto& [id, messages] : network_.queues)
       for (Message& message : messages)
         if (id.dst == rank_ && !message.here) moved = message.here = true;
     return moved;
@@ -192,9 +192,9 @@ class Rendezvous : public Transport {
           network_.lending ? std::make_shared<Pointers>(id.src == network_.lost, network_.bodies)
                            : nullptr};
     } else if (id.src == rank_) {
-      port->path = std::make_unique<Sender>(network_, network_.carriers[id]);
+      port->path = std::make_unique<Sender>(network_, network_.queues[id]);
     } else {
-      port->path = std::make_unique<Receiver>(network_, network_.carriers[id]);
+      port->path = std::make_unique<Receiver>(network_, network_.queues[id]);
     }
     struct Ready : PendingPort {
       std::unique_ptr<Port> port;
@@ -360,7 +360,7 @@ void allAlgorithms(Network::Sharing sharing, bool lending, int depth,
 
 } // namespace
 
-TEST_CASE("every algorithm ends with the right result when all channels are unbuffered carriers") {
+TEST_CASE("every algorithm ends with the right result over an unbuffered network") {
   for (int depth : {1, 2, 8}) allAlgorithms(Network::Sharing::none, false, depth);
 }
 
@@ -402,12 +402,12 @@ TEST_CASE("a turn of the engine sends, calls the worker, and receives what it ha
   CHECK(network.onTheWay(0) == 0);
 }
 
-TEST_CASE("every algorithm ends with the right result when carriers and shared memory are mixed") {
+TEST_CASE("every algorithm ends with the right result over a network and shared memory") {
   for (int depth : {1, 3}) allAlgorithms(Network::Sharing::mixed, false, depth);
 }
 
 TEST_CASE(
-    "every algorithm ends with the right result when messages are lent, with carriers or not") {
+    "every algorithm ends with the right result when messages are lent, over a network or not") {
   for (int depth : {1, 3}) {
     allAlgorithms(Network::Sharing::all, true, depth);
     allAlgorithms(Network::Sharing::mixed, true, depth);

@@ -1,5 +1,5 @@
 // Ranks with several threads: every part is done exactly once, and results do not change.
-#include "engine/crew.h"
+#include "engine/thread_team.h"
 
 #include <atomic>
 #include <chrono>
@@ -14,32 +14,32 @@
 namespace rondo::test {
 namespace {
 
-using engine::Crew;
+using engine::ThreadTeam;
 
 } // namespace
 
-TEST_CASE("every part of every round is done once, before run() returns", "[crew]") {
+TEST_CASE("every part of every round is done once, before run() returns", "[thread_team]") {
   for (const int size : {1, 2, 3, 8}) {
-    Crew crew(size);
-    REQUIRE(crew.size() == static_cast<std::size_t>(size));
-    std::vector<int> done(crew.size()); // not atomic: the crew's own ordering must be enough
+    ThreadTeam team(size);
+    REQUIRE(team.size() == static_cast<std::size_t>(size));
+    std::vector<int> done(team.size()); // not atomic: the team's own ordering must be enough
     for (int round = 1; round <= 500; ++round) {
       auto job = [&](std::size_t part) { ++done[part]; };
-      crew.run(job);
-      REQUIRE(done == std::vector<int>(crew.size(), round));
+      team.run(job);
+      REQUIRE(done == std::vector<int>(team.size(), round));
     }
   }
 }
 
-TEST_CASE("a sleeping crew wakes up for new work", "[crew]") {
-  Crew crew(3);
+TEST_CASE("a sleeping thread team wakes up for new work", "[thread_team]") {
+  ThreadTeam team(3);
   std::chrono::nanoseconds all{};
   for (int round = 0; round < 4; ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30)); // longer than the crew polls
+    std::this_thread::sleep_for(std::chrono::milliseconds(30)); // longer than the threads poll
     const auto begin = std::chrono::steady_clock::now();
     std::atomic<int> done{0};
     auto job = [&](std::size_t) { ++done; };
-    crew.run(job);
+    team.run(job);
     REQUIRE(done == 3);
     all += std::chrono::steady_clock::now() - begin;
   }
@@ -47,13 +47,13 @@ TEST_CASE("a sleeping crew wakes up for new work", "[crew]") {
   CHECK(all < std::chrono::seconds(2));
 }
 
-TEST_CASE("a forked child drops a crew and leaves its own threads alone", "[crew]") {
-  auto crew = std::make_unique<Crew>(3);
-  Child child([&] { return dropBesideOwnThreads([&] { crew.reset(); }); });
+TEST_CASE("a forked child drops a thread team and leaves its own threads alone", "[thread_team]") {
+  auto team = std::make_unique<ThreadTeam>(3);
+  Child child([&] { return dropBesideOwnThreads([&] { team.reset(); }); });
   CHECK(child.end() == 0);
 }
 
-TEST_CASE("an impossible number of threads is refused", "[crew]") {
+TEST_CASE("an impossible number of threads is refused", "[thread_team]") {
   for (const int threads : {-1, 0, 65}) {
     Options options = plainOptions();
     options.threads = threads;
@@ -61,7 +61,7 @@ TEST_CASE("an impossible number of threads is refused", "[crew]") {
   }
 }
 
-TEST_CASE("collectives of large blocks are right with any number of threads", "[crew]") {
+TEST_CASE("collectives of large blocks are right with any number of threads", "[thread_team]") {
   const auto some = [](std::vector<int> all) { // under sanitizers only the last
     return kWholeGrid ? all : std::vector{all.back()};
   };

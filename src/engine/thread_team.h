@@ -12,19 +12,19 @@
 namespace rondo::engine {
 
 /// The thread that calls run(), and `size - 1` others. These stay on the NUMA node on which the
-/// crew was made, because the rank's memory is there, and sleep when there is no work. Only one
+/// team was made, because the rank's memory is there, and sleep when there is no work. Only one
 /// thread at a time may call run().
-class Crew {
+class ThreadTeam {
  public:
   /// Smallest part, in bytes, that is worth a thread. It takes about 1 us. The other threads see
   /// new work within 0.1 us (35 us if they sleep, after a pause of 1 ms).
   static constexpr std::size_t kLeastPart = 16 << 10;
 
   /// Throws Error(system) if the threads cannot be created.
-  explicit Crew(int size);
-  ~Crew();
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  explicit ThreadTeam(int size);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   std::size_t size() const { return others_.size() + 1; }
 
@@ -44,7 +44,7 @@ class Crew {
   void work(std::size_t part);
   void stop();
 
-  const pid_t process_; ///< the process that made the crew: a forked child has none
+  const pid_t process_; ///< the process that made the team: a forked child has none
   std::vector<std::thread> others_;
   Function function_ = nullptr; ///< null: the threads end
   void* job_ = nullptr;

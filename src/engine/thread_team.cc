@@ -1,5 +1,5 @@
-// Starts the crew's threads, binds them to processors, and makes them wait.
-#include "engine/crew.h"
+// Starts the thread team's threads, binds them to processors, and makes them wait.
+#include "engine/thread_team.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ base::Processors processorsOfNode() {
   return {};
 }
 
-/// The processors for a crew of `size` threads: the processors of this thread's node that the
+/// The processors for a team of `size` threads: the processors of this thread's node that the
 /// thread may use, or the whole node if they are too few (the rank is pinned). Empty: any
 /// processor.
 base::Processors processorsFor(int size) {
@@ -40,7 +40,7 @@ base::Processors processorsFor(int size) {
 
 } // namespace
 
-Crew::Crew(int size) : process_(::getpid()) {
+ThreadTeam::ThreadTeam(int size) : process_(::getpid()) {
   const base::Processors processors = processorsFor(size);
   const base::NoSignals quiet;
   try {
@@ -56,9 +56,9 @@ Crew::Crew(int size) : process_(::getpid()) {
   }
 }
 
-Crew::~Crew() { stop(); }
+ThreadTeam::~ThreadTeam() { stop(); }
 
-void Crew::stop() {
+void ThreadTeam::stop() {
   if (::getpid() != process_) {
     for (std::thread& one : others_) base::forget(one);
     return;
@@ -67,7 +67,7 @@ void Crew::stop() {
   for (std::thread& one : others_) one.join();
 }
 
-void Crew::start(Function function, void* job) {
+void ThreadTeam::start(Function function, void* job) {
   function_ = function;
   job_ = job;
   left_.store(others_.size(), std::memory_order_relaxed);
@@ -76,12 +76,12 @@ void Crew::start(Function function, void* job) {
   if (asleep_.load() > 0) base::futexWake(round_);
 }
 
-void Crew::finish() {
+void ThreadTeam::finish() {
   for (int looks = 0; left_.load(std::memory_order_acquire) > 0; ++looks)
     if (looks > kSpins) sched_yield();
 }
 
-void Crew::work(std::size_t part) {
+void ThreadTeam::work(std::size_t part) {
   for (std::uint32_t seen = 0;; ++seen) {
     for (int looks = 0; round_.load(std::memory_order_acquire) == seen; ++looks) {
       if (looks < kSpins) continue;
