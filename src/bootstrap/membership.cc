@@ -104,17 +104,9 @@ class RemoteSession final : public Session {
 std::shared_ptr<Membership> Membership::join(const Settings& settings) {
   const std::string who =
       "rank " + std::to_string(settings.rank) + " of " + std::to_string(settings.size);
-  net::Dial::Settings dial;
-  dial.address = settings.hub;
-  dial.secret = settings.secret;
-  dial.hello.purpose = net::Hello::Purpose::control;
-  dial.hello.job = settings.job;
-  dial.hello.rank = settings.rank;
-  dial.hello.size = settings.size;
-  dial.hello.tls = settings.tls;
-  dial.deadline = settings.deadline;
-  dial.patient = !settings.hub_listens;
   const std::shared_ptr<Membership> self(new Membership(settings));
+  net::Dial::Settings dial = self->dialTo(settings.hub, settings.secret, settings.deadline);
+  dial.patient = !settings.hub_listens;
   try {
     net::Dial dialing(dial);
     net::Socket socket = dialing.wait();

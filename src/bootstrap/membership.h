@@ -123,6 +123,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// Closes the hub that this process opened when the hub was offered to it, unless the ranks go to
   /// it. No other rank knows its address.
   void dropOffered();
+  net::Dial::Settings dialTo(const net::SocketAddress& address, const net::Secret& secret,
+                             base::Clock::time_point deadline) const;
   void dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,
                base::Clock::time_point deadline);
   void tellAll();
@@ -139,6 +141,10 @@ class Membership : public std::enable_shared_from_this<Membership> {
   void seek();
   void tryNext();
   void awaitCandidate();
+  void askLater(std::chrono::milliseconds wait);
+  /// Goes on to the next candidate if this one no longer answers: it may have been stopped after it
+  /// had accepted the connection.
+  void askCandidate();
   void hostHub();
   void searchFailed(const Failure& why);
   void noticeStop();

@@ -81,8 +81,8 @@ void Membership::dropOffered() {
   if (jobs.hubOf(settings_.job) == opened) jobs.dismiss(settings_.job);
 }
 
-void Membership::dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,
-                         Clock::time_point deadline) {
+net::Dial::Settings Membership::dialTo(const net::SocketAddress& address, const net::Secret& secret,
+                                       Clock::time_point deadline) const {
   net::Dial::Settings dial;
   dial.address = address;
   dial.secret = secret;
@@ -92,6 +92,12 @@ void Membership::dialHub(const net::SocketAddress& address, const net::Secret& s
   dial.hello.size = settings_.size;
   dial.hello.tls = settings_.tls;
   dial.deadline = deadline;
+  return dial;
+}
+
+void Membership::dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,
+                         Clock::time_point deadline) {
+  net::Dial::Settings dial = dialTo(address, secret, deadline);
   dial.patient = patient;
   try {
     dial_ = std::make_unique<net::Dial>(dial);

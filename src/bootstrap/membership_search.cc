@@ -3,8 +3,9 @@
 // That is the lowest candidate that may be alive; the last hub chose the candidates. Each rank
 // tries them in order: one whose listener refuses the connection has ended, and one that does not
 // answer is skipped. A candidate that finds no living candidate below it hosts the hub. A candidate
-// that answers may not have noticed the death yet; the rank keeps the connection and waits. The
-// search ends when a hub says that it has the majority, or that it has not.
+// that answers may not have noticed the death yet; the rank keeps the connection and waits, as long
+// as the candidate's listener answers. The search ends when a hub says that it has the majority, or
+// that it has not.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "bootstrap/hub.h"
 #include "bootstrap/process_jobs.h"
 #include "bootstrap/remote_communicator.h"
+#include "bootstrap/standby.h"
 
 namespace rondo::bootstrap {
 
@@ -30,21 +32,23 @@ constexpr std::chrono::milliseconds kSettleLimit{5000};
 constexpr std::chrono::milliseconds kWoke{5000};
 /// Pause before the next attempt, after a connection ended.
 constexpr std::chrono::milliseconds kPause{2};
+/// Polling interval for the answer to a question.
+constexpr std::chrono::milliseconds kLook{1};
 
 } // namespace
 
 struct Membership::Search {
   explicit Search(std::shared_ptr<net::EventLoop> l) : loop(std::move(l)) {}
   ~Search() {
-    loop->cancel(end_timer);
-    loop->cancel(next_timer);
+    for (const auto timer : {end_timer, next_timer, ask_timer}) loop->cancel(timer);
   }
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
 
   const std::shared_ptr<net::EventLoop> loop;
-  net::EventLoop::Id end_timer = 0, next_timer = 0;
-  std::vector<int> passed; ///< ranks that have ended or do not answer
+  net::EventLoop::Id end_timer = 0, next_timer = 0, ask_timer = 0;
+  std::unique_ptr<net::Dial> question; ///< whether the candidate still runs
+  std::vector<int> passed;             ///< ranks that have ended or do not answer
   int candidate = -1;
 };
 
@@ -100,6 +104,35 @@ void Membership::awaitCandidate() {
                               "other ranks did not replace it in time",
                               -1});
       });
+  search_->question.reset();
+  loop_->cancel(search_->ask_timer);
+  if (standbys_.at(search_->candidate) != standby_->address())
+    askLater(silenceLimit(settings_.heartbeat));
+}
+
+void Membership::askLater(std::chrono::milliseconds wait) {
+  loop_->cancel(search_->ask_timer);
+  search_->ask_timer = loop_->after(wait, [weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && self->search_) self->askCandidate();
+  });
+}
+
+void Membership::askCandidate() {
+  auto& question = search_->question;
+  try {
+    if (!question) {
+      net::Dial::Settings dial =
+          dialTo(standbys_.at(search_->candidate), settings_.secret, Clock::now() + kAnswerLimit);
+      dial.hello.communicator = Standby::kProbe;
+      question = std::make_unique<net::Dial>(dial);
+    }
+    if (!question->poll()) return askLater(kLook);
+    question.reset();
+    askLater(silenceLimit(settings_.heartbeat));
+  } catch (const Error& error) {
+    question.reset();
+    moveFailed(error);
+  }
 }
 
 void Membership::moveFailed(const Error& why) {

@@ -269,13 +269,6 @@ TEST_CASE("agreements before and after a move give communicators with different 
 // Proves: only one part goes on. A rank that was stopped learns that the others go on without it,
 // even if it calls shrink() after the hub has received its heartbeats again.
 TEST_CASE("a rank that the others excluded while it was stopped gets no communicator") {
-  const auto agree = [](Job& job, const std::vector<int>& ranks) {
-    for (const int rank : ranks) job.at(rank).tell("go");
-    const std::string first = job.at(ranks[0]).line();
-    CHECK(startsWith(first, "agreed"));
-    for (const int rank : ranks)
-      if (rank != ranks[0]) CHECK(job.at(rank).line() == first);
-  };
   const auto excluded = [&](Host host, const std::function<void(Job&)>& then) {
     Job job(host, 4, "agree", kUsual);
     job.startAll();
@@ -308,6 +301,20 @@ TEST_CASE("a rank that the others excluded while it was stopped gets no communic
       agree(job, {1, 2});
     });
   }
+}
+
+// Proves: a rank whose process is stopped while it takes the control plane over does not end the
+// job. Rank 4 is stopped at first, so that rank 1 waits for it.
+TEST_CASE("a host dies and its successor is stopped while it takes over: the others agree") {
+  Job job(Host::rank_zero, 5, "agree", kUsual);
+  job.startAll();
+  job.at(4).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).signal(SIGKILL);
+  std::this_thread::sleep_for(500ms); // ranks 2 and 3 connect to rank 1
+  job.at(1).signal(SIGSTOP);
+  job.at(4).signal(SIGCONT);
+  agree(job, {2, 3, 4});
 }
 
 // Proves: a rank that could not be reached is asked again when another one has left.

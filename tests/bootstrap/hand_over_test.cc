@@ -73,16 +73,6 @@ void leaveWhileStopped(Job& job, Host host, const std::vector<int>& stopped) {
   CHECK(job.at(0).end().value_or(-1) == 0);
 }
 
-/// Requires that the ranks make a communicator of all of them.
-void agree(Job& job, const std::vector<int>& ranks) {
-  for (const int rank : ranks) job.at(rank).tell("go");
-  const std::string first = job.at(ranks[0]).line();
-  INFO("rank " << ranks[0] << " says: " << first);
-  CHECK(startsWith(first, "agreed"));
-  for (const int rank : ranks)
-    if (rank != ranks[0]) CHECK(job.at(rank).line() == first);
-}
-
 /// Starts three ranks. Rank 2 has left its communicator, so it gets no offer. When this returns,
 /// rank 1 is stopped, and the leaving host has offered it the control plane.
 void offerToStopped(Job& job, const Log& log) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "process.h"
 #include "rondo/rendezvous.h"
@@ -80,6 +81,16 @@ inline UniqueId idOf(const std::string& digits) {
 
 inline bool startsWith(const std::string& text, const std::string& start) {
   return text.starts_with(start);
+}
+
+/// Requires that the ranks make a communicator of all of them.
+inline void agree(Job& job, const std::vector<int>& ranks) {
+  for (const int rank : ranks) job.at(rank).tell("go");
+  const std::string first = job.at(ranks[0]).line();
+  INFO("rank " << ranks[0] << " says: " << first);
+  CHECK(startsWith(first, "agreed"));
+  for (const int rank : ranks)
+    if (rank != ranks[0]) CHECK(job.at(rank).line() == first);
 }
 
 inline constexpr Host kHosts[] = {Host::launcher, Host::rank_zero};
