@@ -65,8 +65,9 @@ Job::Job(const Settings& settings)
       children_(static_cast<std::size_t>(settings.options.ranks)) {
   restarts_left_ = options_.restarts;
   if (options_.restarts == 0) return;
-  door_ = Descriptor(memfd_create("rondo-door", MFD_CLOEXEC));
-  if (!door_ || fchmod(door_.get(), 0600) != 0) fail("cannot make a file for the ranks' door");
+  rendezvous_file_ = Descriptor(memfd_create("rondo-rendezvous", MFD_CLOEXEC));
+  if (!rendezvous_file_ || fchmod(rendezvous_file_.get(), 0600) != 0)
+    fail("cannot make a file for the ranks' rendezvous");
 }
 
 Job::~Job() {
@@ -118,7 +119,7 @@ void Job::become(int rank, const std::array<Descriptor, 2>& outputs) {
     if (end) dup2(end.get(), i == 0 ? STDOUT_FILENO : STDERR_FILENO);
   }
   fcntl(launch_.descriptor(), F_SETFD, 0);
-  if (door_) fcntl(door_.get(), F_SETFD, 0);
+  if (rendezvous_file_) fcntl(rendezvous_file_.get(), F_SETFD, 0);
   // Binds before exec(), because the program's libraries count the processors that they may use.
   if (!settings_.places.empty())
     topology::bindThread(settings_.places[static_cast<std::size_t>(rank)]);
@@ -127,7 +128,8 @@ void Job::become(int rank, const std::array<Descriptor, 2>& outputs) {
 
 std::vector<std::string> Job::variablesOf(int rank, bool again) const {
   std::vector<std::string> set = launch_.environment(rank);
-  if (door_) set.push_back("RONDO_DOOR=/proc/self/fd/" + std::to_string(door_.get()));
+  if (rendezvous_file_)
+    set.push_back("RONDO_RENDEZVOUS_FILE=/proc/self/fd/" + std::to_string(rendezvous_file_.get()));
   if (again) set.emplace_back("RONDO_JOIN=1");
   return environmentWith(set);
 }

@@ -83,7 +83,8 @@ class Job {
   const Settings settings_;
   const SpawnOptions& options_;
   Launch launch_;
-  Descriptor door_; ///< a file in memory, where the ranks leave an id for those that join
+  Descriptor
+      rendezvous_file_; ///< a file in memory, where the ranks leave an id for those that join
   int restarts_left_ = 0;
   Terminal terminal_;
   std::vector<Child> children_;

@@ -99,7 +99,8 @@ Communicator communicator(const TrainConfig& config, const Rendezvous& meet) {
   if (!config.transport.empty()) options.transports = config.transport;
   if (config.deterministic) options.deterministic = true;
   options.device = -1; // RONDO_DEVICE is for the layers; what ranks send is in host memory
-  if (config.options.elastic.joined) return joinTraining(config.options.elastic.door, options);
+  if (config.options.elastic.joined)
+    return joinTraining(config.options.elastic.rendezvous_file, options);
   return Communicator::create(meet, options);
 }
 

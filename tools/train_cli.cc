@@ -196,7 +196,8 @@ CLI::Option* addRanks(CLI::App& app, TrainConfig& config) {
       ->check(transportNames())
       ->group("Ranks");
   app.add_flag("--join", config.joins,
-               "Join the elastic run with this --door, as one more rank, and take the same options")
+               "Join the elastic run with this --rendezvous-file, as one more rank, and take the "
+               "same options")
       ->group("Ranks");
   app.add_flag("--threads", config.threads, "Run the ranks as threads of one process")
       ->group("Ranks");
@@ -206,7 +207,7 @@ CLI::Option* addRanks(CLI::App& app, TrainConfig& config) {
 /// A rank that `rondo run --restart` has started again, and where it finds the others.
 void takeElastic(TrainConfig& config) {
   TrainOptions::Elastic& elastic = config.options.elastic;
-  const char* door = std::getenv("RONDO_DOOR");
+  const char* file = std::getenv("RONDO_RENDEZVOUS_FILE");
   elastic.joined = config.joins || std::getenv("RONDO_JOIN") != nullptr;
   if (elastic.ranks.empty()) {
     if (elastic.joined)
@@ -214,9 +215,10 @@ void takeElastic(TrainConfig& config) {
                   "this rank is to join a run, but without --elastic a run takes no new ranks");
     return;
   }
-  if (elastic.door.empty() && door != nullptr) elastic.door = door;
-  if (elastic.joined && elastic.door.empty())
-    throw Error(ErrorCode::invalid_argument, "--join needs --door, the file of the run to join");
+  if (elastic.rendezvous_file.empty() && file != nullptr) elastic.rendezvous_file = file;
+  if (elastic.joined && elastic.rendezvous_file.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "--join needs --rendezvous-file, the file of the run to join");
   config.least = std::max(1, std::atoi(elastic.ranks.c_str())); // train() checks it
 }
 

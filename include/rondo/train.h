@@ -153,12 +153,12 @@ struct TrainReport {
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
 
-/// Joins a run with TrainOptions::elastic, whose door is this file: waits at most for
+/// Joins a run with TrainOptions::elastic, whose rendezvous file this is: waits at most for
 /// Options::init_timeout until the ranks that train let this one in, at the end of a step. The
 /// result is for train() with the options of the run and elastic.joined. Throws Error(init_failed)
 /// with the last reason, if the file has no id by then or no rank lets this one in;
 /// Error(data) if other users can read the file.
-RONDO_API Communicator joinTraining(const std::string& door, const Options& options);
+RONDO_API Communicator joinTraining(const std::string& rendezvous_file, const Options& options);
 
 /// Describes, for people, what each rank computes, sends and receives in one step of the strategy,
 /// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that

@@ -195,7 +195,7 @@ struct TrainOptions {
     int redundancy = -1;
     /// A file for the unique id of the run, at which new ranks join: see joinTraining(). The lowest
     /// rank writes it, and only its user may read it; "": no rank can join.
-    std::string door;
+    std::string rendezvous_file;
     /// Seconds that fewer than MIN ranks wait for others to join. Then the run ends.
     double wait = 60;
     /// This rank is from joinTraining(): it never begins a new run.

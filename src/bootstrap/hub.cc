@@ -58,7 +58,7 @@ void Hub::Impl::stop() {
   loop_->cancel(probe_timer_);
   loop_->cancel(offer_timer_);
   loop_->cancel(ask_timer_);
-  closeDoor("the process that served this id has ended, or withdrew it");
+  refuseNewcomers("the process that served this id has ended, or withdrew it");
   for (auto& [size, world] : worlds_) {
     for (auto& [id, group] : world.groups) dropTimers(*group);
     for (auto& [rank, member] : world.members) {
@@ -202,7 +202,7 @@ void Hub::Impl::complete(World& world) {
   world.complete = true;
   settings_.size = world.size;
   closeListener();
-  closeDoor("the ranks that it meant to join have met without it");
+  refuseNewcomers("the ranks that it meant to join have met without it");
   for (const auto& [rank, member] : world.members)
     if (member->hosts_hub && welcome_.host < 0) welcome_.host = rank;
   toAll(world, *world.root, Type::welcome, welcome_);

@@ -162,7 +162,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void giveSeats();
   void newcomerLost(std::uint64_t number);
   /// Ends the connections of all newcomers; tells those without a rank why.
-  void closeDoor(const std::string& why);
+  void refuseNewcomers(const std::string& why);
 
   // The majority.
   enum class Standing { majority, minority, unknown };

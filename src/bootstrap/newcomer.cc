@@ -151,7 +151,7 @@ void Hub::Impl::newcomerLost(std::uint64_t number) {
              "rank " + std::to_string(rank) + ", a new one, died before it had joined", rank});
 }
 
-void Hub::Impl::closeDoor(const std::string& why) {
+void Hub::Impl::refuseNewcomers(const std::string& why) {
   for (auto& [number, newcomer] : std::exchange(newcomers_, {})) {
     if (newcomer.rank < 0) newcomer.link->send(Type::refused, frames::Refused{why});
     newcomer.link->close();

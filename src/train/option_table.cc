@@ -155,11 +155,12 @@ constexpr TrainOption kTable[] = {
      .typed = {0, 1},
      .strategies = "zero1, zero2, fsdp, ps",
      .needs = "elastic"},
-    {.name = "door",
-     .flag = "--door",
-     .help = "A file through which new ranks find the run. Default: RONDO_DOOR, which `rondo run "
+    {.name = "rendezvous_file",
+     .flag = "--rendezvous-file",
+     .help = "A file through which new ranks find the run. Default: RONDO_RENDEZVOUS_FILE, which "
+             "`rondo run "
              "--restart` sets",
-     .member = MEMBER(elastic.door),
+     .member = MEMBER(elastic.rendezvous_file),
      .group = kStrategy,
      .unit = TrainUnit::file,
      .strategies = kElastic,

@@ -52,7 +52,7 @@ std::string environment(const Run& run) {
 
 std::string words(const Run& run, const Folder& folder, const std::string& number,
                   const std::string& how) {
-  return "training " + folder.file("door") + " " + number + " " + how + " " + run.strategy + " " +
+  return "training " + folder.file("id") + " " + number + " " + how + " " + run.strategy + " " +
          run.model + " " + std::to_string(run.epochs) + " " + run.limits + " " + run.checkpoint +
          " " + std::to_string(run.checkpoint_every) + " " + std::to_string(run.redundancy) + " " +
          run.hook + " " + std::to_string(run.servers) + " " + (run.dedicated ? "1" : "0");
@@ -344,11 +344,13 @@ TEST_CASE("fewer ranks than MIN end with a checkpoint and say so", "[command]") 
 TEST_CASE("a killed rank is started again by the launcher and joins the run") {
   const Folder folder;
   const Run run{.transport = "shm", .strategy = "ddp", .limits = "2:4", .epochs = 4};
-  // The ranks take the door of the launcher from their environment; number 9 is that of a restart.
+  // The ranks take the launcher's rendezvous file from their environment; number 9 is that of a
+  // restart.
   const std::string script = folder.file("rank");
   std::ofstream(script) << "#!/bin/sh\n"
                            "n=-1; how=new; [ -n \"$RONDO_JOIN\" ] && n=9 && how=join\n"
-                           "exec " RONDO_TEST_PROGRAMS "/program_training $RONDO_DOOR $n $how " +
+                           "exec " RONDO_TEST_PROGRAMS
+                           "/program_training $RONDO_RENDEZVOUS_FILE $n $how " +
                                run.strategy + " mlp " + std::to_string(run.epochs) +
                                " 2:4 '' 0 -1 none 4 0\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);

@@ -21,34 +21,35 @@ std::string environment(const std::string& transport) {
 }
 
 /// A new file for the ids of a job.
-struct DoorFile {
+struct IdFile {
   std::string path;
-  DoorFile() {
+  IdFile() {
     static int number = 0;
     path = (std::filesystem::temp_directory_path() /
-            ("rondo_door_" + std::to_string(::getpid()) + "_" + std::to_string(number++)))
+            ("rondo_id_" + std::to_string(::getpid()) + "_" + std::to_string(number++)))
                .string();
   }
-  ~DoorFile() { std::filesystem::remove(path); }
+  ~IdFile() { std::filesystem::remove(path); }
 };
 
 class GrowingJob {
  public:
   GrowingJob(const std::string& transport, int ranks)
       : transport_(transport),
-        job(Job::withoutLauncher(ranks, environment(transport), "growing " + door_.path), ranks) {}
+        job(Job::withoutLauncher(ranks, environment(transport), "growing " + id_file_.path),
+            ranks) {}
 
   /// Starts one more process.
   std::unique_ptr<Job> newcomer(int number) {
     return std::make_unique<Job>("exec timeout -s KILL 60 env " + environment(transport_) +
-                                     " " RONDO_TEST_PROGRAMS "/program_growing " + door_.path +
+                                     " " RONDO_TEST_PROGRAMS "/program_growing " + id_file_.path +
                                      " " + std::to_string(number) + " 2>/dev/null",
                                  1);
   }
 
  private:
   const std::string transport_;
-  const DoorFile door_;
+  const IdFile id_file_;
 
  public:
   Job job;

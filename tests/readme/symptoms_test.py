@@ -115,7 +115,7 @@ PROVOCATIONS = [
                 "rondo report dumps"),
     Provocation(["unresponsive: this side"],
                 f"GROWING_TALKS=1 {NETWORK} --ranks 5 --per-host 3 --change 0.1:0@$PWD/cut -- "
-                "$TESTS/program_growing $PWD/door >out 2>err &\nJOB=$!\n"
+                "$TESTS/program_growing $PWD/id >out 2>err &\nJOB=$!\n"
                 "for TRY in $(seq 300); do [ $(grep -c ready out) = 5 ] && break; sleep 0.1; done\n"
                 "touch cut\n"
                 "for TRY in $(seq 300); do grep -q refused out && break; sleep 0.1; done\n"

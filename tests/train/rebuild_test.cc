@@ -34,11 +34,11 @@ std::string refusalOf(const TrainOptions& options, int ranks) {
 } // namespace
 
 TEST_CASE("options of elastic runs are refused in other runs") {
-  for (const char* name : {"redundancy", "door", "elastic_wait"}) {
+  for (const char* name : {"redundancy", "rendezvous_file", "elastic_wait"}) {
     TrainOptions options;
     options.strategy = "zero1";
     if (name == std::string("redundancy")) options.elastic.redundancy = 0;
-    else if (name == std::string("door")) options.elastic.door = "run.door";
+    else if (name == std::string("rendezvous_file")) options.elastic.rendezvous_file = "run.id";
     else options.elastic.wait = 3;
     CHECK(refusalOf(options, 2) == std::string("train: ") + name + " needs elastic");
   }

@@ -73,20 +73,20 @@ int redundancyOf(const TrainOptions& options, const StrategyKind& kind) {
 }
 
 ElasticRanks::ElasticRanks(Communicator& comm, const TrainOptions& options)
-    : comm_(comm), wait_(options.elastic.wait), door_(options.elastic.door) {
+    : comm_(comm), wait_(options.elastic.wait), rendezvous_file_(options.elastic.rendezvous_file) {
   std::tie(least_, most_) = limitsOf(options.elastic.ranks);
 }
 
 void ElasticRanks::open() {
   agree(comm_, [&]() -> std::string {
-    if (comm_.rank() == 0) door_.open();
-    else door_.close();
+    if (comm_.rank() == 0) rendezvous_file_.publish();
+    else rendezvous_file_.withdraw();
     return {};
   });
 }
 
 ElasticRanks::News ElasticRanks::ask(bool late) {
-  News news{std::min(door_.waiting(), most_ - comm_.size()), late};
+  News news{std::min(rendezvous_file_.waiting(), most_ - comm_.size()), late};
   comm_.broadcast(&news, &news, sizeof news, DataType::uint8, 0);
   newcomers_ = news.newcomers;
   return news;
@@ -107,7 +107,7 @@ bool ElasticRanks::await() {
 void ElasticRanks::grow() {
   try {
     Communicator next =
-        comm_.rank() == 0 ? comm_.grow(newcomers_, *door_.id()) : comm_.grow(newcomers_);
+        comm_.rank() == 0 ? comm_.grow(newcomers_, *rendezvous_file_.id()) : comm_.grow(newcomers_);
     comm_ = std::move(next);
   } catch (const Error& error) {
     if (const auto failure = comm_.failure()) shrink({error, failure});

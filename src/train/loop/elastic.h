@@ -8,7 +8,7 @@
 
 #include "rondo/train.h"
 #include "train/data/dataset.h"
-#include "train/loop/door.h"
+#include "train/loop/rendezvous_file.h"
 #include "train/parallel/strategy.h"
 
 namespace rondo::training {
@@ -32,13 +32,13 @@ class ElasticRanks {
  public:
   ElasticRanks(Communicator& comm, const TrainOptions& options);
 
-  /// From now on new ranks can wait at the door.
+  /// From now on new ranks can wait to join.
   void open();
   bool tooFew() const { return comm_.size() < least_; }
   int least() const { return least_; }
-  /// Whether ranks wait at the door that may join. Call it after a step.
+  /// Whether ranks wait that may join. Call it after a step.
   bool mayGrow();
-  /// Waits until enough ranks are at the door for MIN; false: they did not come in time.
+  /// Waits until enough ranks wait to join for MIN; false: they did not come in time.
   bool await();
   /// Lets the ranks in that mayGrow() or await() has seen. If one of them dies, the others go on
   /// without.
@@ -63,7 +63,7 @@ class ElasticRanks {
   Communicator& comm_;
   int least_ = 0, most_ = 0;
   const double wait_;
-  Door door_;
+  RendezvousFile rendezvous_file_;
   int newcomers_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // A rank that reduces for ever. Ranks that join make the job larger, and dead ones make it smaller.
 //
-// Arguments: a file, and for a rank that joins its number. Rank 0 of each communicator opens a door
-// for newcomers: it makes an id and leaves it in the file. When newcomers wait there, all ranks
+// Arguments: a file, and for a rank that joins its number. Rank 0 of each communicator publishes an
+// id for newcomers: it makes an id and leaves it in the file. When newcomers wait there, all ranks
 // grow. Prints "ready RANK PID" after some calls; "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT"
 // at each failure of a communicator; "recovered RANK SIZE RANKS BEGUN MADE REDUCED" after the first
 // correct AllReduce of a new communicator; "refused RANK CODE CULPRIT TEXT" when it gives up.
@@ -50,10 +50,10 @@ std::uint64_t reduce(Communicator& comm, int number) {
 }
 
 /// The id for the next newcomers, in the process of rank 0.
-class Door {
+class OpenId {
  public:
-  explicit Door(std::string file) : file_(std::move(file)) {}
-  ~Door() { close(); }
+  explicit OpenId(std::string file) : file_(std::move(file)) {}
+  ~OpenId() { close(); }
 
   void open() {
     close();
@@ -103,17 +103,17 @@ void recovered(Communicator& comm, int number, long long begun, long long made) 
 }
 
 /// Reduces, and grows when newcomers wait, until the communicator fails.
-void work(Communicator& comm, int number, Door& door) {
-  if (comm.rank() == 0) door.open();
+void work(Communicator& comm, int number, OpenId& open_id) {
+  if (comm.rank() == 0) open_id.open();
   for (int i = 0;; ++i) {
     if (i == 100) say("ready " + std::to_string(number) + " " + std::to_string(::getpid()) + "\n");
     if (reduce(comm, number) == 0) say("refused " + std::to_string(number) + " data -1 wrong\n");
-    std::int32_t newcomers = comm.rank() == 0 ? door.waiting() : 0;
+    std::int32_t newcomers = comm.rank() == 0 ? open_id.waiting() : 0;
     comm.broadcast(&newcomers, &newcomers, 1, DataType::int32, 0);
     if (newcomers == 0) continue;
     const long long begun = now();
     try {
-      Communicator next = door.id() ? comm.grow(newcomers, *door.id()) : comm.grow(newcomers);
+      Communicator next = open_id.id() ? comm.grow(newcomers, *open_id.id()) : comm.grow(newcomers);
       const long long made = now();
       comm = std::move(next);
       recovered(comm, number, begun, made);
@@ -121,7 +121,7 @@ void work(Communicator& comm, int number, Door& door) {
       if (comm.failure()) throw;
       std::fprintf(stderr, "grows later: %s\n", error.what());
     }
-    if (comm.rank() == 0) door.open();
+    if (comm.rank() == 0) open_id.open();
   }
 }
 
@@ -135,17 +135,17 @@ int main(int argc, char** argv) {
   if (number >= 0) comm = join(file);
   else comm = Communicator::create(rondo::Rendezvous::environment());
   if (!comm) {
-    say("refused " + std::to_string(number) + " init_failed -1 no door\n");
+    say("refused " + std::to_string(number) + " init_failed -1 no id\n");
     return 4;
   }
   bool joined = number >= 0;
   if (!joined) number = comm->rank();
-  Door door(file);
+  OpenId open_id(file);
   for (;;) {
     const long long called = now();
     try {
       if (std::exchange(joined, false)) recovered(*comm, number, began, called);
-      work(*comm, number, door);
+      work(*comm, number, open_id);
     } catch (const Error& error) {
       if (std::getenv("GROWING_TALKS")) std::fprintf(stderr, "%d: %s\n", number, error.what());
       say("error " + std::to_string(number) + " " + std::to_string(now()) + " " +

@@ -1,6 +1,6 @@
 // A rank of an elastic training run on synthetic samples.
 //
-// Arguments: the file of the door, the number of the process (-1: its first rank), "new" or "join",
+// Arguments: the rendezvous file, the number of the process (-1: its first rank), "new" or "join",
 // the strategy, the model, the epochs, MIN:MAX, a checkpoint or "", the steps between checkpoints,
 // the redundancy, the hook, the servers of ps, and whether these are dedicated (0 or 1). Prints
 // "ready NUMBER PID" after 5 steps; "step NUMBER TOTAL RANKS"
@@ -24,7 +24,7 @@ int main(int, char** argv) {
   using namespace rondo;
   std::string number = argv[2];
   TrainOptions options;
-  options.elastic.door = argv[1];
+  options.elastic.rendezvous_file = argv[1];
   options.elastic.joined = std::string(argv[3]) == "join";
   options.strategy = argv[4];
   options.model = argv[5];
@@ -46,7 +46,7 @@ int main(int, char** argv) {
   try {
     const Options from = Options::fromEnvironment();
     Communicator comm = options.elastic.joined
-                            ? joinTraining(options.elastic.door, from)
+                            ? joinTraining(options.elastic.rendezvous_file, from)
                             : Communicator::create(Rendezvous::environment(), from);
     if (number == "-1") number = std::to_string(comm.rank());
     int steps = 0;

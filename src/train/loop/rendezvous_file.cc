@@ -1,5 +1,5 @@
-// Writes and reads the file of a door, and joins through it.
-#include "train/loop/door.h"
+// Writes and reads the rendezvous file, and joins by its id.
+#include "train/loop/rendezvous_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,26 +18,26 @@ namespace rondo {
 
 namespace {
 
-/// The file of a door. It is never replaced, since a launcher's has no name; a reader that meets a
+/// The open file. It is never replaced, since a launcher's has no name; a reader that meets a
 /// writer finds a wrong check sum in the id, and reads again.
-class DoorFile {
+class IdFile {
  public:
-  DoorFile(const std::string& path, int flags)
+  IdFile(const std::string& path, int flags)
       : path_(path), fd_(base::aboveStreams(::open(path.c_str(), flags | O_CLOEXEC, 0600))) {
     if (fd_ < 0) return;
     struct stat status {};
     if (::fstat(fd_, &status) == 0 && status.st_uid == ::geteuid() && (status.st_mode & 077) == 0)
       return;
     ::close(fd_);
-    throw Error(ErrorCode::data, "train: door " + path_ +
+    throw Error(ErrorCode::data, "train: rendezvous file " + path_ +
                                      " holds a secret, so it must belong to its user, with mode "
                                      "0600");
   }
-  ~DoorFile() {
+  ~IdFile() {
     if (fd_ >= 0) ::close(fd_);
   }
-  DoorFile(const DoorFile&) = delete;
-  DoorFile& operator=(const DoorFile&) = delete;
+  IdFile(const IdFile&) = delete;
+  IdFile& operator=(const IdFile&) = delete;
 
   bool write(const UniqueId& id) {
     return fd_ >= 0 &&
@@ -58,24 +58,25 @@ static_assert(sizeof(UniqueId) == sizeof(UniqueId::bytes));
 
 namespace training {
 
-void Door::open() {
-  close();
+void RendezvousFile::publish() {
+  withdraw();
   if (file_.empty()) return;
   id_ = UniqueId::create();
-  if (DoorFile(file_, O_WRONLY | O_CREAT).write(*id_)) return;
+  if (IdFile(file_, O_WRONLY | O_CREAT).write(*id_)) return;
   const std::string why = std::strerror(errno);
-  close();
-  throw Error(ErrorCode::system, "train: door " + file_ + " could not be written: " + why);
+  withdraw();
+  throw Error(ErrorCode::system,
+              "train: rendezvous file " + file_ + " could not be written: " + why);
 }
 
-void Door::close() {
+void RendezvousFile::withdraw() {
   if (id_) id_->withdraw();
   id_.reset();
 }
 
 } // namespace training
 
-Communicator joinTraining(const std::string& door, const Options& options) {
+Communicator joinTraining(const std::string& rendezvous_file, const Options& options) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kPause{20}, kLeast{1};
   const Clock::time_point limit = Clock::now() + options.init_timeout;
@@ -86,7 +87,7 @@ Communicator joinTraining(const std::string& door, const Options& options) {
         std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()), kLeast);
     UniqueId id;
     try {
-      if (DoorFile(door, O_RDONLY).read(id)) return Communicator::join(id, left);
+      if (IdFile(rendezvous_file, O_RDONLY).read(id)) return Communicator::join(id, left);
     } catch (const Error& error) {
       const bool passes =
           error.code() == ErrorCode::init_failed || error.code() == ErrorCode::invalid_argument ||
@@ -96,7 +97,8 @@ Communicator joinTraining(const std::string& door, const Options& options) {
     }
     std::this_thread::sleep_for(kPause);
   } while (Clock::now() < limit);
-  throw Error(ErrorCode::init_failed, "cannot join the training at door " + door + ": " + why);
+  throw Error(ErrorCode::init_failed,
+              "cannot join the training by rendezvous file " + rendezvous_file + ": " + why);
 }
 
 } // namespace rondo

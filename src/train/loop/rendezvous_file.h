@@ -8,20 +8,20 @@
 
 namespace rondo::training {
 
-class Door {
+class RendezvousFile {
  public:
-  /// "": it stays closed.
-  explicit Door(std::string file) : file_(std::move(file)) {}
-  ~Door() { close(); }
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
+  /// "": none, and no rank can join.
+  explicit RendezvousFile(std::string file) : file_(std::move(file)) {}
+  ~RendezvousFile() { withdraw(); }
+  RendezvousFile(const RendezvousFile&) = delete;
+  RendezvousFile& operator=(const RendezvousFile&) = delete;
 
   /// Makes a new id and leaves it in the file. Throws Error(system), or Error(data) if other users
   /// may read the file.
-  void open();
-  /// Ranks that wait there get an error, unless they have met the others by its id.
-  void close();
-  /// Ranks that wait there.
+  void publish();
+  /// Ranks that wait get an error, unless they have met the others by the id.
+  void withdraw();
+  /// Ranks that wait to join by the id.
   int waiting() const { return id_ ? id_->waiting() : 0; }
   const std::optional<UniqueId>& id() const { return id_; }
 
