@@ -35,8 +35,59 @@ std::string transportsOf(const Communicator& comm) {
   return text;
 }
 
-int runCommand(int argc, const char* const* argv) {
-  CLI::App app("Rondo: collective communication over shared memory and TCP", "rondo");
+namespace {
+
+/// The command that the first words name: that of the program, of `rondo bench`, or of `rondo
+/// simulate train`.
+const CLI::App* named(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* command = &app;
+  const auto all = [](const CLI::App*) { return true; };
+  for (const std::string& word : arguments) {
+    const auto below = command->get_subcommands(all);
+    const auto next = std::find_if(below.begin(), below.end(),
+                                   [&](const CLI::App* one) { return one->get_name() == word; });
+    if (next == below.end()) break;
+    command = *next;
+  }
+  return command;
+}
+
+/// Number of characters in which two words begin alike.
+std::size_t alike(const std::string& a, const std::string& b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+                                  a.begin());
+}
+
+/// Why the arguments are refused, if a long option is unknown. (CLI11 would first blame the
+/// option's value, which it takes for another argument.) Empty: all are known.
+std::string unknownOption(const CLI::App& command, const std::vector<std::string>& arguments) {
+  constexpr std::size_t kAlike = 3;
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options())
+    known.insert(known.end(), option->get_lnames().begin(), option->get_lnames().end());
+  for (const std::string& word : arguments) {
+    if (word == "--") break;
+    if (!word.starts_with("--")) continue;
+    const std::string name = word.substr(2, word.find('=') - 2);
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const auto near = std::max_element(known.begin(), known.end(), [&](auto& a, auto& b) {
+      return alike(a, name) < alike(b, name);
+    });
+    const bool similar = near != known.end() && alike(*near, name) >= kAlike;
+    return "unknown option --" + name + (similar ? "; did you mean --" + *near + "?" : "");
+  }
+  return "";
+}
+
+std::string refusal(const CLI::App& app, const CLI::App& command, const std::string& why) {
+  std::string name = command.get_name();
+  for (const CLI::App* above = command.get_parent(); above; above = above->get_parent())
+    name = above->get_name() + " " + name;
+  return (&command == &app ? "" : name + ": ") + why + "\n`" + name +
+         " --help` explains the options.\n";
+}
+
+void describe(CLI::App& app) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("rondo ") + kVersion);
   app.footer(
@@ -51,6 +102,13 @@ int runCommand(int argc, const char* const* argv) {
       "  rondo train --model mlp -p 2\n"
 #endif
   );
+}
+
+} // namespace
+
+int runCommand(int argc, const char* const* argv) {
+  CLI::App app("Rondo: collective communication over shared memory and TCP", "rondo");
+  describe(app);
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   using Add = Action (*)(CLI::App&, const std::vector<std::string>&);
   std::vector<std::pair<std::string, Action>> commands;
@@ -78,6 +136,16 @@ int runCommand(int argc, const char* const* argv) {
     return reportError(Error(ErrorCode::invalid_argument,
                              "unknown command '" + arguments[0] + "'; valid: " + valid));
   }
+  const CLI::App& command = *named(app, arguments);
+  // The arguments of `rondo run` contain those of a program.
+  if (const std::string why = unknownOption(command, arguments);
+      !why.empty() && command.get_name() != "run") {
+    std::fputs(refusal(app, command, why).c_str(), stderr);
+    return kUsage;
+  }
+  app.failure_message([&](const CLI::App*, const CLI::Error& error) {
+    return refusal(app, command, error.what());
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

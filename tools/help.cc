@@ -23,6 +23,25 @@ void printEnvironment() {
   }
 }
 
+struct OtherVariable {
+  const char *names, *meaning;
+};
+constexpr OtherVariable kOthers[] = {
+    {"RONDO_RANK, RONDO_SIZE, RONDO_LOCAL_RANK",
+     "rank, number of ranks, rank on this machine: set by `rondo run`, or by a launcher of your "
+     "own together with RONDO_COMM_ID"},
+    {"RONDO_RENDEZVOUS_FILE, RONDO_JOIN",
+     "set by `rondo run --restart`: the file where the ranks are found; 1: join them"},
+    {"RONDO_MPI_STATS", "1: MPI programs print at their end which collectives Rondo ran"},
+    {"RONDO_DATA", "default of `rondo train --data`"},
+    {"RONDO_ROOT", "where pip finds Rondo when it builds rondo_torch"},
+};
+
+void printOthers() {
+  std::puts("\nVariables of launchers, and of single programs:\n");
+  for (const OtherVariable& one : kOthers) std::printf("%s\n    %s\n", one.names, one.meaning);
+}
+
 } // namespace
 
 Action addHelp(CLI::App& parent, const std::vector<std::string>&) {
@@ -32,6 +51,7 @@ Action addHelp(CLI::App& parent, const std::vector<std::string>&) {
   return [topic, &parent] {
     if (*topic == "environment") {
       printEnvironment();
+      printOthers();
       return kSuccess;
     }
     const CLI::App* about = topic->empty() ? &parent : nullptr;

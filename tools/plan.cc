@@ -163,16 +163,18 @@ int largestNode(const plan::Layout& layout, int ranks) {
 }
 
 int compareAll(const PlanConfig& config) {
+  const Options options = Options::fromEnvironment();
   Comparison what{.collective = collectiveOf(config),
                   .ranks = singleRankCount(config),
                   .root = config.root,
                   .bytes = {},
-                  .policy = {.algorithms = {},
+                  .policy = {.algorithms = options.algorithm,
+                             .deterministic = options.deterministic,
                              .oversubscribed = config.oversubscribed,
                              .network_channels = config.network_channels}};
   what.policy.layout = plan::parseLayout(config.layout, what.ranks);
   what.policy.network_channels = config.network_channels || what.policy.layout.nodes().size() > 1;
-  if (const std::string file = Options::fromEnvironment().rules_file; !file.empty())
+  if (const std::string& file = options.rules_file; !file.empty())
     what.policy.rules_file = std::make_shared<planner::RulesFile>(planner::RulesFile::read(file));
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
@@ -303,7 +305,7 @@ void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
   auto* explain_flag = app.add_flag(
       "--explain", config.explain,
       "Predict each algorithm's time by cause, and say why the fastest wins and what the planner "
-      "does (RONDO_RULES_FILE counts, RONDO_ALGO does not)");
+      "does (RONDO_ALGO, RONDO_RULES_FILE and RONDO_DETERMINISTIC count)");
   explain_flag->excludes(algorithm);
   app.add_flag("--json", config.json, "With --explain: print JSON")->needs(explain_flag);
   addNetworkOptions(app, config.network);

@@ -46,7 +46,9 @@ class Comparing {
       throw Error(ErrorCode::invalid_argument,
                   std::string(name(spec.collective)) + " has no algorithms");
     for (const std::size_t bytes : what.bytes) {
-      chosen_.push_back(planner::choose(spec, bytes / blocks_, what.policy));
+      const planner::Decision decided = planner::decision(spec, bytes / blocks_, what.policy);
+      by_user_ = decided.by == planner::Decision::By::user;
+      chosen_.push_back(decided.choice);
       const std::string text = chosen_.back().text();
       if (std::none_of(lines_.begin(), lines_.end(),
                        [&](const Line& line) { return line.choice.text() == text; }))
@@ -142,7 +144,7 @@ class Comparing {
     for (const Line& line : lines_)
       if (!line.too_large.empty())
         text += line.choice.text() + " is not predicted: " + line.too_large + ".\n";
-    return text + "\n* chosen by the planner if " +
+    return text + "\n* chosen by " + (by_user_ ? "RONDO_ALGO" : "the planner") + " if " +
            std::string(policy.oversubscribed ? "ranks share processors"
                                              : "each rank has a processor") +
            (policy.network_channels ? ", and some talk over TCP" : ", in shared memory") +
@@ -156,6 +158,7 @@ class Comparing {
   const std::size_t blocks_; ///< number of blocks into which a size is cut
   std::vector<Line> lines_;
   std::vector<plan::Choice> chosen_; ///< for each size
+  bool by_user_ = false;             ///< RONDO_ALGO chose
 };
 
 } // namespace

@@ -29,6 +29,7 @@ class Explaining {
                                                    " is not in 0 to " +
                                                    std::to_string(what.ranks - 1));
     by_rules_ = what.policy;
+    by_rules_.algorithms.clear();
     by_rules_.rules_file = nullptr;
     by_model_ = by_rules_;
     by_model_.site = {planned.inside, planned.between, planned.processors, 0};
@@ -47,10 +48,7 @@ class Explaining {
                    timeText(one.reduction), timeText(one.contention)});
     return std::string(name(what_.collective)) + " of " + bytesText(bytes) + " on " +
            std::to_string(what_.ranks) + " ranks\n\n" + columns.text() + "\n* " +
-           reason(bytes, decided) + "\n" + made.why + "\n" +
-           (decided.by == By::rules_file ? "Without the rules file it would use " +
-                                               rulesChoice(bytes) + ", or with RONDO_PLANNER=model "
-                                         : "With RONDO_PLANNER=model it would use ") +
+           reason(bytes, decided) + "\n" + made.why + "\n" + otherwise(bytes, decided.by) +
            modelsChoice(bytes) + ".\n";
   }
 
@@ -94,7 +92,7 @@ class Explaining {
                             network_);
   }
 
-  /// What is used without a rules file.
+  /// What is used without the user's choices.
   std::string rulesChoice(std::size_t bytes) const {
     return decision(bytes, by_rules_).choice.text();
   }
@@ -102,8 +100,17 @@ class Explaining {
     return decision(bytes, by_model_).choice.text();
   }
 
+  std::string otherwise(std::size_t bytes, By by) const {
+    if (by != By::user && by != By::rules_file) return "With RONDO_PLANNER=model it would use ";
+    const bool has_file = what_.policy.rules_file != nullptr;
+    return std::string("Without ") + (by == By::user ? "RONDO_ALGO" : "") +
+           (by == By::user && has_file ? " and " : "") + (has_file ? "the rules file" : "") +
+           " it would use " + rulesChoice(bytes) + ", or with RONDO_PLANNER=model ";
+  }
+
   std::string reason(std::size_t bytes, const planner::Decision& decided) const {
     const std::string chosen = decided.choice.text();
+    if (decided.by == By::user) return "RONDO_ALGO chooses " + chosen + ".";
     if (decided.by == By::rules_file)
       return "the planner chooses " + chosen + ", by the rules file: " + decided.line;
     return rule(bytes, chosen);
@@ -137,7 +144,7 @@ class Explaining {
 
   const Comparison& what_;
   const model::Network network_;
-  planner::Policy by_rules_, by_model_; ///< without a rules file
+  planner::Policy by_rules_, by_model_; ///< without RONDO_ALGO and a rules file
 };
 
 } // namespace

@@ -30,7 +30,8 @@ void printLine(std::FILE* to, const std::string& line) {
 void printLine(const std::string& line) { printLine(stdout, line); }
 
 void printText(const Dumps& dumps) {
-  printLine("job " + dumps.job + ": " + std::to_string(dumps.files) + " dumps");
+  printLine("job " + dumps.job + ": " + std::to_string(dumps.files) +
+            (dumps.files == 1 ? " dump" : " dumps"));
   for (const auto& [file, why] : dumps.refused) printLine("refused: " + file + ": " + why);
   for (const std::string& warning : dumps.warnings) printLine("warning: " + warning);
   for (const auto& [id, ranks] : dumps.communicators) {
@@ -45,6 +46,12 @@ void printText(const Dumps& dumps) {
     for (const auto& [number, rank] : ranks)
       printLine("    rank " + std::to_string(number) + ", " + rank.process +
                 (rank.stopped ? " (stopped)" : "") + ": " + stateText(rank));
+    std::vector<int> missing;
+    for (int rank = 0; rank < first.size; ++rank)
+      if (!ranks.contains(rank)) missing.push_back(rank);
+    if (!missing.empty())
+      printLine("    " + ranksText(missing) +
+                ": no dump here (ended before it was made, or on another machine)");
   }
 }
 

@@ -1,6 +1,7 @@
 // Compares the ranks' calls, and follows who waits for whom.
 //
-// A rank is a culprit only if others wait for it and it waits for no rank itself. A call waits once
+// A rank is a culprit only if others wait for it and it waits for no rank itself. (If ranks have no
+// dump, it is enough that the rank is stopped in a call.) A call waits once
 // nothing has moved in it for a second (the watch: longer): a slow call is no fault, and the dumps
 // of different ranks are not made at the same instant. A rank that ended a call less than a second
 // ago is not late yet, unless others have waited for three seconds: it may have been late in that
@@ -75,6 +76,10 @@ class Judge {
   bool hasCulprit() const {
     return std::any_of(found_.begin(), found_.end(),
                        [](const Finding& one) { return one.culprit >= 0; });
+  }
+  bool named(int rank) const {
+    return std::any_of(found_.begin(), found_.end(),
+                       [&](const Finding& one) { return one.culprit == rank; });
   }
 
   /// Whether the ranks know which one ended the communicator: all others only heard of it. (Who is
@@ -245,13 +250,22 @@ class Judge {
     }
   }
 
+  /// Ranks that are stopped while others wait for them. If ranks have no dump, because they gave up
+  /// and ended, a call in which the rank is stopped and waits for no rank is enough.
   void nameStopped() {
-    for (const auto& [rank, waiters] : stopped_) {
-      if (innocent(rank)) continue;
-      found_.push_back({"stopped", rank,
-                        "rank " + std::to_string(rank) +
-                            " is stopped (SIGSTOP, or a debugger) in a call, where " +
-                            ranksText(waiters) + (waiters.size() == 1 ? " waits" : " wait")});
+    const bool all_seen = ranks_.size() == static_cast<std::size_t>(size_);
+    for (const auto& [rank, recorded] : ranks_) {
+      if (!recorded.stopped || recorded.ended || innocent(rank) || named(rank)) continue;
+      const RecordedCall* const call = inFlight(recorded);
+      const auto waiters = stopped_.find(rank);
+      const bool alone = waiters == stopped_.end();
+      if (alone && (!call || all_seen || hasCulprit() || waiting_.contains(rank))) continue;
+      std::string text = "rank " + std::to_string(rank) + " is stopped (SIGSTOP, or a debugger)";
+      if (call) text += " in " + call->text();
+      if (!alone)
+        text += ", where " + ranksText(waiters->second) +
+                (waiters->second.size() == 1 ? " waits" : " wait");
+      found_.push_back({"stopped", rank, text});
     }
   }
 

@@ -10,7 +10,7 @@ namespace rondo::tools {
 Action addRun(CLI::App& parent, const std::vector<std::string>&) {
   auto options = std::make_shared<SpawnOptions>();
   CLI::App* app = parent.add_subcommand("run", "Start several ranks of a program");
-  app->add_option("-p,--ranks", options->ranks, "Number of ranks to start")
+  app->add_option("-p,-n,--ranks", options->ranks, "Number of ranks to start")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app->add_flag("--tag", options->tag, "Begin each line of a rank's output with its number");

@@ -126,7 +126,7 @@ void addCommunicator(std::vector<std::string>& lines, const CommunicatorView& vi
   if (!view.unseen.empty())
     addWrapped(lines,
                "     " + ranksText(view.unseen) +
-                   ": on other hosts; to see them: --from 'ssh HOST " +
+                   ": ended, or on other hosts; to see those: --from 'ssh HOST " +
                    "rondo dump all -o - --interval 1'",
                "     ");
 }

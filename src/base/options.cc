@@ -260,10 +260,10 @@ constexpr Entry kEntries[] = {
 };
 
 /// Variables that are not options of a communicator and are read elsewhere: what `rondo run` passes
-/// to its processes, the folder of the trainer's data, and where Rondo is installed.
-constexpr std::string_view kOtherVariables[] = {"RONDO_RANK",  "RONDO_SIZE", "RONDO_LOCAL_RANK",
-                                                "RONDO_ID_FD", "RONDO_DATA", "RONDO_MPI_STATS",
-                                                "RONDO_ROOT"};
+/// to its processes, the folder of the trainer's data, and what the build of rondo_torch reads.
+constexpr std::string_view kOtherVariables[] = {
+    "RONDO_RANK", "RONDO_SIZE", "RONDO_LOCAL_RANK", "RONDO_ID_FD", "RONDO_RENDEZVOUS_FILE",
+    "RONDO_JOIN", "RONDO_DATA", "RONDO_MPI_STATS",  "RONDO_ROOT",  "RONDO_TORCH_CUDA"};
 
 /// Whether this is the first line about the variable, at this level, that this process's log shows.
 /// A line that the log level hides does not count, since the level may change later.
@@ -315,6 +315,7 @@ void warnOfUnknownVariables() {
     // The common prefix would make all names similar.
     std::vector<std::string_view> tails;
     for (std::string_view name : known) tails.push_back(name.substr(6));
+    for (std::string_view name : kOtherVariables) tails.push_back(name.substr(6));
     const std::string_view near = base::nearest(word.substr(6), tails);
     base::log(LogLevel::warn, "unknown environment variable ", word, " has no effect",
               near.empty() ? "" : "; did you mean RONDO_", near, near.empty() ? "" : "?");

@@ -36,7 +36,7 @@ Hub::Impl::Cause Hub::Impl::deathOf() {
 Hub::Impl::Cause Hub::Impl::silenceOf(const Member& member) {
   return {ErrorCode::unresponsive, "does not respond: no heartbeat for " +
                                        std::to_string(silenceLimit(member.heartbeat).count()) +
-                                       " ms"};
+                                       " ms (it is stopped, or its machine is overloaded)"};
 }
 
 Failure Hub::Impl::failureOf(int rank, const Cause& cause) {

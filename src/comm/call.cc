@@ -80,10 +80,15 @@ Extent extentOf(const Call& call, int rank, int size) {
           of.input.own(rank), of.output.own(rank)};
 }
 
+constexpr const char* kNotInPlace =
+    ", but not in place: pass separate buffers, or as the smaller one this rank's block of the "
+    "larger one (buffers of one size: the same address)";
+
 struct Range {
   std::uintptr_t begin = 0, end = 0;
   bool written = false;
   bool own = false; ///< may coincide with the other buffer's own block, in place
+  std::size_t block = 0;
 };
 
 /// Adds the byte ranges of the non-empty blocks of one buffer. Throws for blocks outside the
@@ -108,7 +113,7 @@ void addRanges(const Call& call, const Blocks& table, bool written, std::size_t 
       refuse(call, std::string(buffer) + " is null, block " + std::to_string(b) + " has " +
                        std::to_string(count) + " elements");
     const auto begin = reinterpret_cast<std::uintptr_t>(start) + offset * sizeOf(call.type);
-    ranges.push_back({begin, begin + count * sizeOf(call.type), written, b == own});
+    ranges.push_back({begin, begin + count * sizeOf(call.type), written, b == own, b});
   }
 }
 
@@ -133,12 +138,14 @@ void validateBlocks(const Call& call, int rank, int size) {
   for (std::size_t i = 0; i < ranges.size(); ++i)
     for (std::size_t j = i + 1; j < ranges.size() && ranges[j].begin < ranges[i].end; ++j) {
       const Range &a = ranges[i], &b = ranges[j];
-      if (a.written && b.written) refuse(call, "blocks of the output overlap");
+      if (a.written && b.written)
+        refuse(call, "blocks " + std::to_string(std::min(a.block, b.block)) + " and " +
+                         std::to_string(std::max(a.block, b.block)) + " of the output overlap");
       if (a.written == b.written) continue;
       const bool in_place = a.own && b.own && a.begin == b.begin && a.end == b.end;
       if (!traits(call.collective).in_place)
         refuse(call, "input and output overlap; it cannot be done in place");
-      if (!in_place) refuse(call, "input and output overlap, but not in place");
+      if (!in_place) refuse(call, std::string("input and output overlap") + kNotInPlace);
     }
 }
 
@@ -245,7 +252,7 @@ void validate(const Call& call, int rank, int size) {
   if (buffers.output_bytes > 0 && !call.output)
     refuse(call, "output is null, count is " + std::to_string(call.count));
   refuse(call, std::string("input and output overlap") +
-                   (buffers.may_coincide ? ", but not in place" : "; it cannot be done in place"));
+                   (buffers.may_coincide ? kNotInPlace : "; it cannot be done in place"));
 }
 
 std::uint64_t sign(const Call& call) {

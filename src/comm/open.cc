@@ -43,11 +43,16 @@ plan::Layout layoutOf(const std::vector<Place>& places) {
   return layout;
 }
 
-/// Throws Error(invalid_argument). Warns about ignored words of NCCL_ALGO, once per process, since
-/// programs make many communicators.
+/// Throws Error(invalid_argument) that names the variable. Warns about ignored words of NCCL_ALGO,
+/// once per process, since programs make many communicators.
 void checkAlgorithms(const std::string& text) {
-  for (Collective collective : kCollectives)
-    if (collective != Collective::sendrecv) plan::parseAlgorithms(text, collective);
+  try {
+    for (Collective collective : kCollectives)
+      if (collective != Collective::sendrecv) plan::parseAlgorithms(text, collective);
+  } catch (const Error& error) {
+    const char* const from = plan::isWish(text) ? "NCCL_ALGO" : "RONDO_ALGO (Options::algorithm)";
+    throw Error(error.code(), std::string(from) + " of rank 0: " + error.what());
+  }
   static std::atomic<bool> said{false};
   if (!plan::isWish(text) || !base::logs(LogLevel::warn)) return;
   const std::string words = plan::passedOver(text);

@@ -28,6 +28,22 @@ std::string elements(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " element" : " elements");
 }
 
+std::string indivisible(std::size_t count, int ranks) {
+  return elements(count) + " cannot be divided into " + std::to_string(ranks) +
+         " blocks of the same size, one for each rank";
+}
+
+/// How long the buffers must be, compared with each other.
+std::string rightLengths(std::size_t input_blocks, std::size_t output_blocks) {
+  if (input_blocks == output_blocks)
+    return "they must have the same length" +
+           (input_blocks > 1 ? ", a multiple of " + std::to_string(input_blocks) : "");
+  const bool gathers = output_blocks > input_blocks;
+  return std::string("the ") + (gathers ? "output" : "input") + " must be " +
+         std::to_string(std::max(input_blocks, output_blocks)) + " times as long as the " +
+         (gathers ? "input" : "output") + ", a block for each rank";
+}
+
 } // namespace
 
 CollectiveCall checkedCall(Collective collective, int rank, int ranks, const Array& input,
@@ -40,11 +56,9 @@ CollectiveCall checkedCall(Collective collective, int rank, int ranks, const Arr
                    (blocks.output == 0 || output.size == count * blocks.output);
   if (!fit && blocks.input > 0 && blocks.output > 0)
     refuse(collective, "input has " + elements(input.size) + " and output " +
-                           elements(output.size) + "; they hold " + std::to_string(blocks.input) +
-                           " and " + std::to_string(blocks.output) + " blocks of the same size");
-  if (!fit)
-    refuse(collective, elements(blocks.input > 0 ? input.size : output.size) +
-                           " cannot be divided into " + std::to_string(ranks) + " blocks");
+                           elements(output.size) + "; " +
+                           rightLengths(blocks.input, blocks.output));
+  if (!fit) refuse(collective, indivisible(blocks.input > 0 ? input.size : output.size, ranks));
   return {.collective = collective,
           .input = blocks.input > 0 ? input.data : nullptr,
           .output = blocks.output > 0 ? output.data : nullptr,
@@ -58,9 +72,7 @@ CollectiveCall checkedInPlace(Collective collective, int rank, int ranks, const 
                               ReduceOp op, int root) {
   const Used blocks = usedBy(collective, rank, ranks, root);
   const std::size_t most = std::max({blocks.input, blocks.output, std::size_t{1}});
-  if (data.size % most != 0)
-    refuse(collective,
-           elements(data.size) + " cannot be divided into " + std::to_string(most) + " blocks");
+  if (data.size % most != 0) refuse(collective, indivisible(data.size, static_cast<int>(most)));
   const std::size_t count = data.size / most;
   // The buffer with fewer blocks is the rank's own block of the other one.
   const auto at = [&](std::size_t own, std::size_t other,

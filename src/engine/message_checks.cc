@@ -41,8 +41,9 @@ void failUnexpected(const Run& run, const BoundStep& step, const End& end,
   if (header.signature != run.signature) throw ForeignCall(end.peer, header.signature, run);
   throw Error(ErrorCode::mismatch,
               "rank " + std::to_string(end.peer) + " sent a message of " +
-                  std::to_string(header.bytes) + " bytes, but " + std::to_string(step.bytes) +
-                  " were expected",
+                  std::to_string(header.bytes) + " bytes to rank " + std::to_string(end.id.dst) +
+                  ", which expected " + std::to_string(step.bytes) +
+                  ": their counts for this block differ",
               end.peer);
 }
 

@@ -298,6 +298,8 @@ TEST_CASE("a misspelt variable is reported once, with the nearest name; the laun
                                          {"RONDO_QQQQQQQQ", "3"},
                                          {"RONDO_RANK", "0"},
                                          {"RONDO_SIZE", "1"},
+                                         {"RONDO_RENDEZVOUS_FILE", "/proc/self/fd/3"},
+                                         {"RONDO_JOIN", "1"},
                                          {"NCCL_WHATEVER", "1"}});
     CHECK(dump(Options::fromEnvironment()) == dump(Options{}));
     CHECK(dump(Options::fromEnvironment()) == dump(Options{}));

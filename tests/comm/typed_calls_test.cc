@@ -161,10 +161,10 @@ TEST_CASE("typed: lengths that do not fit are refused before anything is sent") 
     CHECK(says(caught(call), ErrorCode::invalid_argument, words));
   };
   refused([&] { comm.allReduce(five, six, ReduceOp::sum); }, {"AllReduce", "5", "6"});
-  refused([&] { comm.allGather(five, six); }, {"AllGather", "5", "6", "3 blocks"});
+  refused([&] { comm.allGather(five, six); }, {"AllGather", "5", "6", "3 times"});
   refused([&] { comm.allGather(seven); }, {"AllGather", "7", "3"});
   refused([&] { comm.reduceScatter(seven, five, ReduceOp::sum); }, {"ReduceScatter", "7", "5"});
-  refused([&] { comm.allToAll(seven, seven); }, {"AllToAll", "7", "3"});
+  refused([&] { comm.allToAll(seven, seven); }, {"AllToAll", "7", "a multiple of 3"});
   refused([&] { comm.scatter(seven, 0); }, {"Scatter", "7", "3"});
   refused([&] { comm.gather(five, seven, 0); }, {"Gather", "5", "7"});
   refused([&] { comm.reduce(five, six, ReduceOp::sum, 0); }, {"Reduce", "5", "6"});

@@ -69,7 +69,7 @@ TEST_CASE("invalid blocks are refused by name, and the communicator goes on", "[
   refused("1 counts and 2 offsets for 2 ranks", [&](Communicator& comm) {
     comm.gatherv(at, 4, at + 32, {one, apart}, kType, 0);
   });
-  refused("blocks of the output overlap", [&](Communicator& comm) {
+  refused("blocks 0 and 1 of the output overlap", [&](Communicator& comm) {
     comm.allGatherv(at, 4, at + 32, {two, touching}, kType);
   });
   refused("exceed the address space", [&](Communicator& comm) {

@@ -36,6 +36,7 @@ struct Rank {
   json failure = nullptr;
   bool open = true;
   json links = json::array(); ///< of a second
+  const char* state = "S";    ///< of the process: sleeps; "T": is stopped
 };
 
 /// A folder with one dump for each rank of a communicator.
@@ -50,7 +51,7 @@ class Job {
     lines.push_back({{"rondo_dump", 1},
                      {"host", "vm"},
                      {"pid", 100 + rank.rank},
-                     {"state", "S"},
+                     {"state", rank.state},
                      {"time_ns", kNow},
                      {"links_ns", kSecond},
                      {"links", rank.links}});
@@ -413,6 +414,25 @@ TEST_CASE("report: several ranks without dumps are one finding without a culprit
   CHECK(job.culprits().empty());
   CHECK(job.report()["communicators"][0]["findings"].size() == 1);
   CHECK(job.findings().find("ranks 1, 2 have no dump here") != std::string::npos);
+}
+
+TEST_CASE("report: a rank that is stopped in a call is blamed, also if the others have no dump") {
+  const json none = nullptr, links = json::array();
+  const Job alone(4, {{2, calls("started"), 0, none, true, links, "T"}});
+  CHECK(alone.culprits() == std::vector<int>{2});
+  const std::string why =
+      "rank 2 is stopped (SIGSTOP, or a debugger) in AllReduce #2 (sum of 10 "
+      "float)";
+  CHECK(alone.findings().find(why + "\"") != std::string::npos);
+  CHECK(alone.text().find("\n    ranks 0, 1, 3: no dump here") != std::string::npos);
+  // It waits itself, so another rank is to blame.
+  const Job waits(4, {{2, calls("started"), 5, none, true, links, "T"}});
+  CHECK(waits.culprits().empty());
+  const Job all(3, {{0, calls("started"), 5},
+                    {1, calls("started"), 5},
+                    {2, calls("started"), 0, none, true, links, "T"}});
+  CHECK(all.culprits() == std::vector<int>{2});
+  CHECK(all.findings().find(why + ", where ranks 0, 1 wait") != std::string::npos);
 }
 
 TEST_CASE("report: a rank that waits in no call says when its last call ended, or what it posted") {

@@ -81,6 +81,26 @@ TEST_CASE("Refused arguments: status 2, and an error that names what is valid", 
   }
 }
 
+TEST_CASE("Unknown options: the command is named, and the option that may have been meant",
+          "[command]") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"bench --algoritm ring allreduce",
+       "rondo bench: unknown option --algoritm; did you mean --algorithm?\n"},
+      {"bench allreduce -y", "`rondo bench --help` explains the options.\n"},
+      {"simulate train --modle cnn", "rondo simulate train: unknown option --modle; did you mean"},
+      {"--vresion", "unknown option --vresion\n"},
+  };
+  for (const auto& [arguments, text] : cases) {
+    INFO("rondo " << arguments);
+    const Outcome outcome = shell(std::string("$RONDO ") + arguments);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find(text) != std::string::npos);
+  }
+  // The options of a program are its own; -n is MPI's word for -p.
+  const Outcome echoed = shell("$RONDO run -n 2 echo --own-option");
+  CHECK(echoed.out == "--own-option\n--own-option\n");
+}
+
 TEST_CASE("Refused environment: the variable is named, nothing hangs", "[command]") {
   for (const std::string variable : {"RONDO_TRANSPORT=ipc", "RONDO_ALGO=rnig", "RONDO_DEPTH=0.5",
                                      "RONDO_TIMEOUT=soon", "RONDO_DEBUG=loud"}) {
@@ -102,6 +122,7 @@ TEST_CASE("Help: everything explains itself and shows examples", "[command]") {
   }
   const Outcome environment = shell("$RONDO help environment");
   CHECK(environment.status == 0);
+  CHECK(environment.out.find("RONDO_MPI_STATS\n") != std::string::npos);
   for (const OptionHelp& option : optionHelp()) {
     INFO(option.variable);
     CHECK(environment.out.find(option.variable) != std::string::npos);

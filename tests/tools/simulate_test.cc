@@ -298,6 +298,30 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
             "have 2M or more.") != std::string::npos);
 }
 
+TEST_CASE("plan: a table and --explain obey RONDO_ALGO and RONDO_DETERMINISTIC, as calls do",
+          "[simulate]") {
+  const std::string plan = " $RONDO plan allreduce -p 8 --bytes 1M";
+  const Outcome table = shell("RONDO_ALGO=tree" + plan);
+  INFO(table.out << table.err);
+  CHECK(countOf(table.out, " *\n") == 1);
+  CHECK(std::ranges::any_of(linesOf(table.out), [](const std::string& line) {
+    return line.starts_with("  tree ") && line.ends_with(" us *");
+  }));
+  CHECK(countOf(table.out, "* chosen by RONDO_ALGO if") == 1);
+
+  const Outcome explained = shell("RONDO_ALGO=tree" + plan + " --explain");
+  CHECK(countOf(explained.out, "* RONDO_ALGO chooses tree.\n") == 1);
+  CHECK(countOf(explained.out, "\nWithout RONDO_ALGO it would use direct, or with ") == 1);
+  const Outcome json = shell("RONDO_ALGO=tree" + plan + " --explain --json");
+  CHECK(nlohmann::json::parse(json.out)["calls"][0]["decided_by"] == "RONDO_ALGO");
+
+  const Outcome wrong = shell("RONDO_ALGO=rnig" + plan);
+  CHECK(wrong.status == 2);
+  CHECK(countOf(wrong.err, "unknown algorithm 'rnig'") == 1);
+  const Outcome ordered = shell("RONDO_DETERMINISTIC=1 RONDO_ALGO=ring" + plan);
+  CHECK(countOf(ordered.err, "ring does not reduce in rank order") == 1);
+}
+
 TEST_CASE("plan: a table and --explain follow RONDO_RULES_FILE, and refuse a damaged file",
           "[simulate]") {
   const TemporaryFolder folder;
