@@ -5,6 +5,7 @@ usage: call.py rondo|gloo|mpi BYTES...
 Rank 0 prints a line for each size: the bytes, and microseconds a call, the median of batches of
 calls. Each rank keeps to a processor of its own."""
 
+import atexit
 import os
 import statistics
 import sys
@@ -29,6 +30,9 @@ def interface(name):
     os.environ.update(RANK=os.environ["RONDO_RANK"], WORLD_SIZE=os.environ["RONDO_SIZE"],
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ["GLOO_PORT"])
     dist.init_process_group("gloo")
+    # Ends torch's threads before the interpreter. One that then frees an array's tensor needs the
+    # GIL, and the process would abort: "terminate called without an active exception".
+    atexit.register(dist.destroy_process_group)
 
     def call_of(a):
         tensor = torch.from_numpy(a)
