@@ -81,8 +81,8 @@ Extent extentOf(const Call& call, int rank, int size) {
 }
 
 constexpr const char* kNotInPlace =
-    ", but not in place: pass separate buffers, or as the smaller one this rank's block of the "
-    "larger one (buffers of one size: the same address)";
+    ", but not in place: pass separate buffers. (In place, buffers of equal size begin at the same "
+    "address, and a smaller buffer is this rank's block of the larger one.)";
 
 struct Range {
   std::uintptr_t begin = 0, end = 0;
