@@ -75,7 +75,7 @@ void setCongestion(int fd, const std::string& name) {
   const std::string available =
       base::firstLine("/proc/sys/net/ipv4/tcp_available_congestion_control");
   throw Error(ErrorCode::invalid_argument,
-              "the kernel refuses congestion control '" + name + "': " + errnoText(error) +
+              "RONDO_TCP_CONGESTION: the kernel refuses '" + name + "': " + errnoText(error) +
                   "; it has: " + (available.empty() ? "(unknown)" : available));
 }
 

@@ -93,8 +93,9 @@ Array::Array(nb::handle object, const Argument& argument, Access access) {
   }
   if (fromDlpack(object, argument, access)) return;
   if (nb::hasattr(object, "dtype")) refuseElement(object, argument);
-  refuse(argument.call, name(argument) + " is no array (" + textOf(object.type()) +
-                            "): it has neither the buffer protocol nor __dlpack__");
+  refuse(argument.call,
+         name(argument) + " is no array (" + textOf(object.type()) +
+             "): it has neither the buffer protocol nor __dlpack__; pass a NumPy array");
 }
 
 bool Array::fromNumpy(nb::handle object, Access access) {

@@ -104,7 +104,7 @@ class Arguments(unittest.TestCase):
         self.refused("unique_id has 3 bytes, not 128", rondo.init, rank=0, size=1, unique_id=b"abc")
         self.refused("no option colour.*algorithm", rondo.init, colour="red")
         self.refused("option timeout has a value of a wrong type", rondo.init, timeout="long")
-        self.refused("threads: unknown algorithm 'none'; valid: ", rondo.threads, 2,
+        self.refused("threads: RONDO_ALGO .*: unknown algorithm 'none'; valid: ", rondo.threads, 2,
                      algorithm="none")
         self.refused("no-such.csv", rondo.threads, 2, rules_file="no-such.csv",
                      error=rondo.Error)
