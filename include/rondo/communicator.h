@@ -99,6 +99,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   static std::future<Communicator> createAsync(const Rendezvous& meet,
                                                const Options& options = Options::fromEnvironment());
 
+  /// The source may then only be destroyed or assigned to.
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept; ///< swaps: the source then holds the old one
   /// Waits for the outstanding work of this rank, at most for Options::timeout, and until the

@@ -113,7 +113,8 @@ const Case kCases[] = {
     {"RONDO_SECRET_FILE", "", "/a/b", [](Options& o) { o.secret_file = "/a/b"; }},
     {"RONDO_TLS", "", "1", [](Options& o) { o.tls = true; }},
     {"RONDO_DEBUG", "NCCL_DEBUG", "INFO", [](Options& o) { o.log_level = LogLevel::info; }},
-    {"RONDO_DEBUG_FILE", "NCCL_DEBUG_FILE", "x.%h.%p", [](Options& o) { o.log_file = "x.%h.%p"; }},
+    {"RONDO_DEBUG_FILE", "NCCL_DEBUG_FILE", "/dev/null",
+     [](Options& o) { o.log_file = "/dev/null"; }},
     {"RONDO_DUMP", "", "dumps", [](Options& o) { o.dump_folder = "dumps"; }},
     {"RONDO_TRACE", "", "traces", [](Options& o) { o.trace_folder = "traces"; }},
 };
