@@ -33,10 +33,11 @@ namespace rondo::transport {
 ///
 /// Larger bodies go to one of `depth` slots. Those below kLargeBodyBytes are packed: a slot gets
 /// one or more of them, at most kBodiesTogether, up to a quarter of the channel's share of
-/// kReuseBytes. A slot is used again only when all its bodies have been consumed. As long as the
-/// consumer keeps up, the slots in use together have the size of that share, so that they stay in
-/// the caches; for large bodies kLargeReuseTimes that size. There are kLinesPerSlot times as many
-/// lines as slots, so that ranks which only send can run ahead of the others.
+/// kReuseBytes. Small ones may have gaps between them (kGapBytes). A slot is used again only when
+/// all its bodies have been consumed. As long as the consumer keeps up, the slots in use together
+/// have the size of that share, so that they stay in the caches; for large bodies kLargeReuseTimes
+/// that size. There are kLinesPerSlot times as many lines as slots, so that ranks which only send
+/// can run ahead of the others.
 ///
 /// Where takingLinesPays(), the consumer also writes to each line of a body that it has read, if
 /// the body is below the limit given to release(). Larger ones mostly leave the caches before their

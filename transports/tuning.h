@@ -111,8 +111,8 @@ inline constexpr std::size_t kGapFrom = 512, kGapTo = std::size_t{2} << 10, kGap
 inline constexpr std::uint64_t kKeepsUp = 4;
 
 /// A full ring is written again after 1 / kFreeAgain of its lines is free, or after kFullLooks
-/// looks. Otherwise a root that is faster than its receiver looks after each message. A ring of 512
-/// messages between two threads whose cores share no cache, 1 KiB, us: 0.23 / 0.18.
+/// looks. Otherwise a root that is faster than its receiver looks after each message. A bare ring
+/// between two threads whose cores share no cache, messages of 1 KiB with gaps, us: 0.23 / 0.18.
 inline constexpr std::uint64_t kFreeAgain = 4;
 inline constexpr int kFullLooks = 256;
 
