@@ -2,7 +2,9 @@
 // thread, so that only the path itself is timed. `bench/instructions` counts its instructions.
 //
 // bench_step [Google Benchmark's options]
-// bench_step --calls N TRANSPORT  N 8-byte broadcasts between two ranks, for counting instructions
+// bench_step --calls N TRANSPORT COLLECTIVE BYTES
+//     N calls of broadcast, scatter, gather or reduce between two ranks with blocks of BYTES, for
+//     counting: the root's instructions are in callsOfRoot(), the other rank's in callsOfOther()
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -58,19 +60,41 @@ void broadcasts(benchmark::State& state, const std::string& transport) {
   for (auto _ : state) broadcast(ranks, value);
 }
 
-int count(int calls, const std::string& transport) {
+/// Calls that follow each other without waiting: the ring of a channel has room for them.
+constexpr int kTogether = 50;
+
+[[gnu::noinline]] void callsOfRoot(Communicator& rank, const rondo::CollectiveCall& call) {
+  for (int i = 0; i < kTogether; ++i) rank.call(call);
+}
+[[gnu::noinline]] void callsOfOther(Communicator& rank, const rondo::CollectiveCall& call) {
+  for (int i = 0; i < kTogether; ++i) rank.call(call);
+  benchmark::DoNotOptimize(&rank); // otherwise the compiler merges the two functions
+}
+
+int count(int calls, const std::string& transport, const std::string& name, std::size_t bytes) {
+  const auto which = rondo::parseCollective(name);
   auto ranks = pair(transport);
-  double value = 1;
-  connect([&] { broadcast(ranks, value); });
-  for (int i = 0; i < calls; ++i) broadcast(ranks, value);
-  return value == 1 ? 0 : 1;
+  std::vector<std::byte> in(2 * bytes), out(2 * bytes);
+  const rondo::CollectiveCall call{which, in.data(), out.data(), bytes / 4, DataType::float32,
+                                   rondo::ReduceOp::sum, 0};
+  connect([&] {
+    for (Communicator& rank : ranks) rank.call(call);
+  });
+  const bool root_sends =
+      which == rondo::Collective::broadcast || which == rondo::Collective::scatter;
+  for (int i = 0; i < calls; i += kTogether) {
+    if (root_sends) callsOfRoot(ranks[0], call);
+    callsOfOther(ranks[1], call);
+    if (!root_sends) callsOfRoot(ranks[0], call);
+  }
+  return 0;
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 4 && argv[1] == std::string_view("--calls"))
-    return count(std::atoi(argv[2]), argv[3]);
+  if (argc == 6 && argv[1] == std::string_view("--calls"))
+    return count(std::atoi(argv[2]), argv[3], argv[4], std::strtoull(argv[5], nullptr, 10));
   for (const auto& transport : rondo::transports()) {
     if (transport.between_devices) continue;
     benchmark::RegisterBenchmark(("send+recv/" + transport.name).c_str(), sendReceive,

@@ -33,14 +33,15 @@ namespace rondo::transport {
 ///
 /// Larger bodies go to one of `depth` slots. Those below kLargeBodyBytes are packed: a slot gets
 /// one or more of them, at most kBodiesTogether, up to a quarter of the channel's share of
-/// kReuseBytes. A slot is used again only when all its bodies have been consumed. As long as the
-/// consumer keeps up, the slots in use together have the size of that share, so that they stay in
-/// the caches; for large bodies kLargeReuseTimes that size. There are kLinesPerSlot times as many
-/// lines as slots, so that ranks which only send can run ahead of the others.
+/// kReuseBytes. Small ones may have gaps between them (kGapBytes). A slot is used again only when
+/// all its bodies have been consumed. As long as the consumer keeps up, the slots in use together
+/// have the size of that share, so that they stay in the caches; for large bodies kLargeReuseTimes
+/// that size. There are kLinesPerSlot times as many lines as slots, so that ranks which only send
+/// can run ahead of the others.
 ///
 /// Where takingLinesPays(), the consumer also writes to each line of a body that it has read, if
 /// the body is below the limit given to release(). Larger ones mostly leave the caches before their
-/// slot is used again.
+/// slot is used again. It writes to the lines of small messages, too.
 ///
 /// A producer may publish a message early: before its body, which it then copies to the slot in
 /// pieces. So a consumer that only copies the body copies at the same time. For such bodies, the
@@ -96,12 +97,20 @@ class SlotRing {
 
   // Functions of the producer.
 
+  /// Whether there may be gaps between small bodies, see kGapBytes. The result of takingLinesPays()
+  /// unless set.
+  void leaveGaps(bool leaves) { gaps_ = leaves; }
   /// Sets the channel's share of kReuseBytes.
   void shareReuse(std::size_t bytes) { reuse_bytes_ = bytes; }
-  /// Whether there is room for another message with a body of `bytes`.
+  /// Whether there is room for another message with a body of `bytes`. After the last free line was
+  /// used, the answer is no until 1 / kFreeAgain of the lines is free, or kFullLooks calls have
+  /// been made: each look at the consumer's count slows the consumer down.
   bool writable(std::size_t bytes) {
-    if (roomFor(bytes)) return true;
+    if (looks_ == 0 && roomFor(bytes)) return true;
     reclaim();
+    if (looks_ > 0 && --looks_ > 0 && written_ - freed_ > 2 * (lines_ - lines_ / kFreeAgain))
+      return false;
+    looks_ = lineFree() ? 0 : kFullLooks;
     return roomFor(bytes);
   }
   /// The place for the next message's body of `bytes`; it does not change until the message is
@@ -410,6 +419,8 @@ class SlotRing {
   /// Goes on to the message after the next one, which has `bytes`.
   void pass(std::size_t bytes) {
     if (read_ % 2 == 1 || bytes > kSmallBytes) {
+      // See takeLines(). Both halves have been read, and the first byte of a body is no flag.
+      if (takes_lines_ && bytes <= kInlineBytes) lineOf(read_line_).inline_body[0] = std::byte{0};
       read_ = (read_ | 1) + 1;
       read_line_ = after(read_line_);
     } else {
@@ -418,12 +429,12 @@ class SlotRing {
     consumed().store(read_, std::memory_order_release);
   }
   bool roomFor(std::size_t bytes) const {
-    const std::uint64_t odd = written_ % 2;
-    if (bytes <= kSmallBytes && odd) return true;
-    return written_ + odd + 2 <= freed_ + 2 * lines_ &&
+    if (bytes <= kSmallBytes && written_ % 2 == 1) return true;
+    return lineFree() &&
            (bytes <= kInlineBytes || fitsLast(bytes) ||
             std::countr_one(busy_) < static_cast<int>(depth_));
   }
+  bool lineFree() const { return written_ + written_ % 2 + 2 <= freed_ + 2 * lines_; }
   /// Frees everything that the consumer has released since the last call.
   void reclaim() {
     const std::uint64_t released = std::min(consumed().load(std::memory_order_acquire), written_);
@@ -443,7 +454,14 @@ class SlotRing {
   /// The part of each slot that bodies of this size share.
   std::size_t partOfSlot(std::size_t bytes) const {
     if (bytes >= kLargeBodyBytes) return bytes;
-    return std::min({slot_bytes_, inTurn(bytes) / kSlotsAtFirst, kBodiesTogether * bytes});
+    return std::min(
+        {slot_bytes_, inTurn(bytes) / kSlotsAtFirst, kBodiesTogether * (bytes + gap_)});
+  }
+  /// The distance between bodies in a slot that begins with this one. See kGapBytes.
+  std::size_t gapFor(std::size_t bytes) {
+    if (!gaps_ || bytes < kGapFrom || bytes > kGapTo) return 0;
+    reclaim();
+    return written_ - freed_ < 2 * kKeepsUp ? kGapBytes : 0;
   }
   /// Whether the slot chosen last has room for one more body after those it has.
   bool fitsLast(std::size_t bytes) const { return last_ && used_ + bytes <= partOfSlot(bytes); }
@@ -451,6 +469,7 @@ class SlotRing {
   void choose(std::size_t bytes) { choose(bytes, inTurn(bytes)); }
   void choose(std::size_t bytes, std::size_t in_turn) {
     if (!fitsLast(bytes)) {
+      gap_ = gapFor(bytes);
       last_ = nextSlot(bytes, in_turn);
       used_ = 0;
     }
@@ -458,7 +477,7 @@ class SlotRing {
       allocate(last_, used_ + bytes);
     chosen_ = last_;
     chosen_at_ = (indexOf(last_) * stride_ + used_) / kSlotGrain;
-    used_ += padded(bytes);
+    used_ += padded(bytes) + gap_;
   }
   /// A slot without bodies.
   std::uint64_t nextSlot(std::size_t bytes, std::size_t in_turn) {
@@ -591,6 +610,9 @@ class SlotRing {
   std::uint64_t busy_ = 0, chosen_ = 0, last_ = 0;
   std::uint64_t chosen_at_ = 0; ///< the place of the next message, see bodyAt()
   std::size_t used_ = 0;        ///< where the next body in the slot chosen last begins
+  std::size_t gap_ = 0; ///< between the bodies in it
+  bool gaps_ = takingLinesPays();
+  int looks_ = 0; ///< calls of writable() for which a full ring still waits
   std::size_t reuse_bytes_ = kReuseBytes;
   std::uint64_t early_line_ = 0;                   ///< of the last message that was published early
   std::array<std::size_t, kMaxDepth> allocated_{}; ///< memory of each slot, in bytes

@@ -27,9 +27,10 @@ void HostEngine::admitFactor(const void* /*factor*/) const {
 }
 
 void HostEngine::submit(Run& run, int queue) {
+  run.queued_ = {};
   Queue& into = queue == kCollectives ? collectives_ : point_to_point_[queue];
   if (into.tail) {
-    into.tail->next_ = &run;
+    into.tail->queued_.next = &run;
   } else {
     active_.push_back(&into); // may throw: the run is not in any queue yet
     into.head = &run;
@@ -46,7 +47,7 @@ void HostEngine::enqueue(Run& run, int queue, std::size_t step) noexcept {
   for (End* end : run.plan->rings_out) end->ring->shareReuse(run.plan->reuse_bytes);
   steps_.makeRoom(*run.plan);
   run.plan->cursors[0] = {0, static_cast<std::uint32_t>(step)};
-  run.started_ = true;
+  run.queued_.started = true;
 }
 
 /// Whether a run may take the fast path now.
@@ -78,7 +79,7 @@ bool HostEngine::runAtOnce(Run& run, int queue, std::size_t done) {
 /// Removes the head of its queue. The run may be freed when this returns.
 void HostEngine::complete(Queue& queue, const Error* error) {
   Run& run = *queue.head;
-  queue.head = run.next_;
+  queue.head = run.queued_.next;
   if (!queue.head) queue.tail = nullptr;
   end(run, error);
 }
@@ -101,7 +102,7 @@ inline bool HostEngine::advanceAll() {
       current_ = queue.head;
       if (!advance(*queue.head)) break;
       moved = true;
-      ++queue.head->moves_;
+      ++queue.head->queued_.moves;
       if (queue.head->plan) break; // moved, but not complete
       complete(queue, nullptr);
     }
@@ -123,7 +124,7 @@ bool HostEngine::arrived(int peer) {
 }
 
 bool HostEngine::attended(const Queue& queue) {
-  for (const Run* run = queue.head; run; run = run->next_)
+  for (const Run* run = queue.head; run; run = run->queued_.next)
     if (run->sequence > 0 || run->attended.load(std::memory_order_relaxed)) return true;
   return false;
 }
@@ -133,13 +134,14 @@ std::vector<Standing> HostEngine::standing(base::Clock::time_point now,
   std::vector<Standing> found;
   for (Queue* queue : active_) {
     Run& run = *queue->head;
-    if (run.seen_moves_ != run.moves_ || run.seen_at_ == base::Clock::time_point{} ||
+    Run::InQueue& state = run.queued_;
+    if (state.seen_moves != state.moves || state.seen_at == base::Clock::time_point{} ||
         !attended(*queue)) {
-      run.seen_moves_ = run.moves_;
-      run.seen_at_ = now;
+      state.seen_moves = state.moves;
+      state.seen_at = now;
       run.told = {};
-    } else if (now - run.seen_at_ >= at_least) {
-      found.push_back({&run, now - run.seen_at_});
+    } else if (now - state.seen_at >= at_least) {
+      found.push_back({&run, now - state.seen_at});
     }
   }
   return found;
@@ -158,7 +160,7 @@ void HostEngine::failAll(const Error& error) {
 
 /// True if anything moved. Sets run.plan to null when the run is complete.
 bool HostEngine::advance(Run& run) {
-  if (!run.started_ && !start(run)) return false;
+  if (!run.queued_.started && !start(run)) return false;
   BoundPlan& plan = *run.plan;
   bool moved = false;
   bool complete = true;
@@ -202,7 +204,7 @@ bool HostEngine::start(Run& run) {
   steps_.makeRoom(plan);
   for (std::size_t lane = 0; lane < plan.cursors.size(); ++lane)
     plan.cursors[lane] = {plan.last[lane].empty() ? plan.tiles : 0, 0};
-  run.started_ = true;
+  run.queued_.started = true;
   return true;
 }
 
@@ -241,7 +243,7 @@ void HostEngine::finish(Run& run) {
 
 Position HostEngine::position(const Run& run) {
   if (!run.plan) return {};
-  if (!run.started_) {
+  if (!run.queued_.started) {
     for (End* end : run.plan->ends)
       if (!end->open()) return {end->peer, "connecting to rank " + std::to_string(end->peer), true};
     return {-1, "waiting for its turn"};

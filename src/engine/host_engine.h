@@ -45,7 +45,7 @@ class HostEngine final : public Engine {
                                  base::Clock::duration at_least) override;
   const Run* findRun(const std::function<bool(const Run&)>& wanted) const override {
     for (const Queue* queue : active_)
-      for (const Run* run = queue->head; run; run = run->next_)
+      for (const Run* run = queue->head; run; run = run->queued_.next)
         if (wanted(*run)) return run;
     return nullptr;
   }

@@ -362,6 +362,17 @@ TEST_CASE("two threads share the copying of every body", "[loans]") {
   consumer.join();
 }
 
+namespace {
+
+/// A full ring becomes writable after some looks, see writable().
+bool becomesWritable(SlotRing& producer, std::size_t bytes) {
+  for (int look = 0; look < kFullLooks; ++look)
+    if (producer.writable(bytes)) return true;
+  return false;
+}
+
+} // namespace
+
 TEST_CASE("small messages run ahead of the slots, large ones do not", "[ring]") {
   for (const int depth : {1, 3, 8}) {
     Ends ends(depth);
@@ -381,11 +392,40 @@ TEST_CASE("small messages run ahead of the slots, large ones do not", "[ring]") 
       REQUIRE(ends.consumer.readable()->bytes == bytes);
       CHECK(ends.consumer.readBody(bytes)[bytes - 1] == static_cast<std::byte>(i));
       ends.consumer.release();
-      CHECK(ends.producer.writable(8));
+      CHECK(becomesWritable(ends.producer, 8));
       CHECK(ends.producer.writable(kSlot));
     }
     CHECK_FALSE(ends.consumer.readable());
   }
+}
+
+// Proves: a producer that has filled the ring does not look for each message that is consumed, and
+// a late consumer does not hold it up until many are.
+TEST_CASE("a full ring is written again after a quarter is free, or after some looks", "[ring]") {
+  const auto full = [](Ends& ends) {
+    int messages = 0;
+    for (; ends.producer.writable(8); ++messages) ends.producer.publish({1, 8});
+    return messages;
+  };
+  const auto consume = [](Ends& ends, int messages) {
+    for (int i = 0; i < messages; ++i) {
+      REQUIRE(ends.consumer.readable());
+      ends.consumer.release();
+    }
+  };
+  Ends ends(8);
+  const int all = full(ends);
+  consume(ends, all / 4 - 1);
+  CHECK_FALSE(ends.producer.writable(8));
+  consume(ends, 1);
+  CHECK(ends.producer.writable(8));
+  CHECK(full(ends) == all / 4);
+
+  consume(ends, 2);
+  int looks = 1;
+  while (!ends.producer.writable(8) && looks <= kFullLooks) ++looks;
+  CHECK(looks == kFullLooks);
+  CHECK(full(ends) == 2);
 }
 
 // Proves: bodies that share slots stay whole until they are consumed, also if larger ones come
@@ -433,6 +473,7 @@ TEST_CASE("bodies use their share of the caches in turn", "[ring]") {
     SlotRing producer(memory.data(), kDepth, kLarge, {}),
         consumer(memory.data(), kDepth, kLarge, {});
     producer.shareReuse(share);
+    producer.leaveGaps(false);
     std::set<const std::byte*> all;
     for (std::size_t i = 0; i < 3 * kLargeReuseTimes * share / bytes; ++i) {
       REQUIRE(producer.writable(bytes));
@@ -464,6 +505,63 @@ TEST_CASE("bodies use their share of the caches in turn", "[ring]") {
   CHECK(places(kLarge, kReuseBytes, true) == 2); // published early
   CHECK(places(kLargeBodyBytes - 64, kReuseBytes / 2) == 2);
   CHECK(places(1 << 10, kReuseBytes) == 192);
+}
+
+// Proves: the lines after a body are not those of the next one while the consumer keeps up, and are
+// if messages wait. So what the processor fetches ahead is not what the producer is just writing.
+TEST_CASE("bodies have gaps only if the consumer keeps up", "[ring]") {
+  constexpr std::size_t kLarge = std::size_t{128} << 10;
+  base::AlignedBuffer memory(SlotRing::bytesNeeded(8, kLarge));
+  const auto distances = [&](std::size_t bytes, bool late) {
+    std::memset(memory.data(), 0, memory.size());
+    SlotRing producer(memory.data(), 8, kLarge, {}), consumer(memory.data(), 8, kLarge, {});
+    producer.leaveGaps(true);
+    std::set<std::ptrdiff_t> found;
+    const std::byte* before = nullptr;
+    for (int i = 0; i < 150; ++i) {
+      REQUIRE(producer.writable(bytes));
+      const std::byte* const body = producer.writeBody(bytes);
+      // Within a slot. The first slot of a late consumer was begun before it was late.
+      if (before && body > before && body - before < 4096 && i > 70) found.insert(body - before);
+      before = body;
+      producer.publish({1, bytes});
+      if (late) continue;
+      REQUIRE(consumer.readable());
+      consumer.release();
+    }
+    return found;
+  };
+  using Distances = std::set<std::ptrdiff_t>;
+  const auto gap = static_cast<std::ptrdiff_t>(kGapBytes);
+  CHECK(distances(1024, false) == Distances{1024 + gap});
+  CHECK(distances(1000, false) == Distances{1024 + gap});
+  CHECK(distances(1024, true) == Distances{1024});
+  CHECK(distances(kGapFrom - 64, false) == Distances{kGapFrom - 64});
+  CHECK(distances(kGapTo + 64, false) == Distances{kGapTo + 64});
+}
+
+// Proves: a line with small messages is written by its consumer after both are read, not before.
+TEST_CASE("a consumer takes the lines of small messages", "[ring]") {
+  for (const bool takes : {false, true})
+    for (const std::size_t bytes : {std::size_t{8}, SlotRing::kInlineBytes}) {
+      Ends ends(2);
+      ends.consumer.takeLines(takes);
+      const auto data = filled(7);
+      std::byte* const first = ends.producer.writeBody(bytes);
+      const int together = bytes == 8 ? 2 : 1;
+      for (int i = 0; i < together; ++i) {
+        std::memcpy(ends.producer.writeBody(bytes), data.data(), bytes);
+        ends.producer.publish({5, bytes});
+      }
+      for (int i = 0; i < together; ++i) {
+        REQUIRE(ends.consumer.readable());
+        CHECK(first[0] == data[0]);
+        CHECK(std::memcmp(ends.consumer.readBody(bytes), data.data(), bytes) == 0);
+        ends.consumer.release();
+      }
+      CHECK(first[0] == (takes ? std::byte{0} : data[0]));
+      CHECK_FALSE(ends.consumer.readable());
+    }
 }
 
 // The second half of a line was part of a larger message's body before. Its bytes must not be taken
