@@ -75,8 +75,8 @@ int count(int calls, const std::string& transport, const std::string& name, std:
   const auto which = rondo::parseCollective(name);
   auto ranks = pair(transport);
   std::vector<std::byte> in(2 * bytes), out(2 * bytes);
-  const rondo::CollectiveCall call{which, in.data(), out.data(), bytes / 4, DataType::float32,
-                                   rondo::ReduceOp::sum, 0};
+  const rondo::CollectiveCall call{
+      which, in.data(), out.data(), bytes / 4, DataType::float32, rondo::ReduceOp::sum, 0};
   connect([&] {
     for (Communicator& rank : ranks) rank.call(call);
   });

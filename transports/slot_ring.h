@@ -430,9 +430,8 @@ class SlotRing {
   }
   bool roomFor(std::size_t bytes) const {
     if (bytes <= kSmallBytes && written_ % 2 == 1) return true;
-    return lineFree() &&
-           (bytes <= kInlineBytes || fitsLast(bytes) ||
-            std::countr_one(busy_) < static_cast<int>(depth_));
+    return lineFree() && (bytes <= kInlineBytes || fitsLast(bytes) ||
+                          std::countr_one(busy_) < static_cast<int>(depth_));
   }
   bool lineFree() const { return written_ + written_ % 2 + 2 <= freed_ + 2 * lines_; }
   /// Frees everything that the consumer has released since the last call.
@@ -454,8 +453,7 @@ class SlotRing {
   /// The part of each slot that bodies of this size share.
   std::size_t partOfSlot(std::size_t bytes) const {
     if (bytes >= kLargeBodyBytes) return bytes;
-    return std::min(
-        {slot_bytes_, inTurn(bytes) / kSlotsAtFirst, kBodiesTogether * (bytes + gap_)});
+    return std::min({slot_bytes_, inTurn(bytes) / kSlotsAtFirst, kBodiesTogether * (bytes + gap_)});
   }
   /// The distance between bodies in a slot that begins with this one. See kGapBytes.
   std::size_t gapFor(std::size_t bytes) {
@@ -610,7 +608,7 @@ class SlotRing {
   std::uint64_t busy_ = 0, chosen_ = 0, last_ = 0;
   std::uint64_t chosen_at_ = 0; ///< the place of the next message, see bodyAt()
   std::size_t used_ = 0;        ///< where the next body in the slot chosen last begins
-  std::size_t gap_ = 0; ///< between the bodies in it
+  std::size_t gap_ = 0;         ///< between the bodies in it
   bool gaps_ = takingLinesPays();
   int looks_ = 0; ///< calls of writable() for which a full ring still waits
   std::size_t reuse_bytes_ = kReuseBytes;
