@@ -43,6 +43,7 @@ const CLI::App* named(const CLI::App& app, const std::vector<std::string>& argum
   const CLI::App* command = &app;
   const auto all = [](const CLI::App*) { return true; };
   for (const std::string& word : arguments) {
+    if (word.starts_with("-")) continue;
     const auto below = command->get_subcommands(all);
     const auto next = std::find_if(below.begin(), below.end(),
                                    [&](const CLI::App* one) { return one->get_name() == word; });

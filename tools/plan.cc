@@ -162,8 +162,18 @@ int largestNode(const plan::Layout& layout, int ranks) {
   return most == 0 ? ranks : static_cast<int>(most);
 }
 
+/// Throws Error(invalid_argument) that names the variable.
+void checkAlgorithms(const std::string& text, Collective collective) {
+  try {
+    plan::parseAlgorithms(text, collective);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(plan::variableOf(text)) + ": " + error.what());
+  }
+}
+
 int compareAll(const PlanConfig& config) {
   const Options options = Options::fromEnvironment();
+  checkAlgorithms(options.algorithm, collectiveOf(config));
   Comparison what{.collective = collectiveOf(config),
                   .ranks = singleRankCount(config),
                   .root = config.root,
@@ -305,7 +315,7 @@ void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
   auto* explain_flag = app.add_flag(
       "--explain", config.explain,
       "Predict each algorithm's time by cause, and say why the fastest wins and what the planner "
-      "does (RONDO_ALGO, RONDO_RULES_FILE and RONDO_DETERMINISTIC count)");
+      "does (RONDO_ALGO, NCCL_ALGO, RONDO_RULES_FILE and RONDO_DETERMINISTIC count)");
   explain_flag->excludes(algorithm);
   app.add_flag("--json", config.json, "With --explain: print JSON")->needs(explain_flag);
   addNetworkOptions(app, config.network);

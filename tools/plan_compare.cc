@@ -144,7 +144,8 @@ class Comparing {
     for (const Line& line : lines_)
       if (!line.too_large.empty())
         text += line.choice.text() + " is not predicted: " + line.too_large + ".\n";
-    return text + "\n* chosen by " + (by_user_ ? "RONDO_ALGO" : "the planner") + " if " +
+    return text + "\n* chosen by " +
+           (by_user_ ? std::string(plan::variableOf(policy.algorithms)) : "the planner") + " if " +
            std::string(policy.oversubscribed ? "ranks share processors"
                                              : "each rank has a processor") +
            (policy.network_channels ? ", and some talk over TCP" : ", in shared memory") +
@@ -158,7 +159,7 @@ class Comparing {
   const std::size_t blocks_; ///< number of blocks into which a size is cut
   std::vector<Line> lines_;
   std::vector<plan::Choice> chosen_; ///< for each size
-  bool by_user_ = false;             ///< RONDO_ALGO chose
+  bool by_user_ = false;             ///< RONDO_ALGO or NCCL_ALGO chose
 };
 
 } // namespace

@@ -100,17 +100,19 @@ class Explaining {
     return decision(bytes, by_model_).choice.text();
   }
 
+  std::string variable() const { return std::string(plan::variableOf(what_.policy.algorithms)); }
+
   std::string otherwise(std::size_t bytes, By by) const {
     if (by != By::user && by != By::rules_file) return "With RONDO_PLANNER=model it would use ";
     const bool has_file = what_.policy.rules_file != nullptr;
-    return std::string("Without ") + (by == By::user ? "RONDO_ALGO" : "") +
+    return std::string("Without ") + (by == By::user ? variable() : "") +
            (by == By::user && has_file ? " and " : "") + (has_file ? "the rules file" : "") +
            " it would use " + rulesChoice(bytes) + ", or with RONDO_PLANNER=model ";
   }
 
   std::string reason(std::size_t bytes, const planner::Decision& decided) const {
     const std::string chosen = decided.choice.text();
-    if (decided.by == By::user) return "RONDO_ALGO chooses " + chosen + ".";
+    if (decided.by == By::user) return variable() + " chooses " + chosen + ".";
     if (decided.by == By::rules_file)
       return "the planner chooses " + chosen + ", by the rules file: " + decided.line;
     return rule(bytes, chosen);

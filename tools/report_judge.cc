@@ -1,12 +1,12 @@
 // Compares the ranks' calls, and follows who waits for whom.
 //
-// A rank is a culprit only if others wait for it and it waits for no rank itself. (If ranks have no
-// dump, it is enough that the rank is stopped in a call.) A call waits once
-// nothing has moved in it for a second (the watch: longer): a slow call is no fault, and the dumps
-// of different ranks are not made at the same instant. A rank that ended a call less than a second
-// ago is not late yet, unless others have waited for three seconds: it may have been late in that
-// call, and now compute again. After a failure of the communicator every call waits; if the ranks
-// know who ended it, no other rank is blamed.
+// A rank is a culprit only if others wait for it and it waits for no rank itself. (If some ranks
+// have no dump, a rank that is stopped in a call and waits for no rank is a culprit, too.) A call
+// waits once nothing has moved in it for a second (the watch: longer): a slow call is no fault, and
+// the dumps of different ranks are not made at the same instant. A rank that ended a call less than
+// a second ago is not late yet, unless others have waited for three seconds: it may have been late
+// in that call, and now compute again. After a failure of the communicator every call waits; if the
+// ranks know who ended it, no other rank is blamed.
 #include "tools/report_judge.h"
 
 #include <algorithm>
@@ -253,13 +253,13 @@ class Judge {
   /// Ranks that are stopped while others wait for them. If ranks have no dump, because they gave up
   /// and ended, a call in which the rank is stopped and waits for no rank is enough.
   void nameStopped() {
-    const bool all_seen = ranks_.size() == static_cast<std::size_t>(size_);
+    const bool only_awaited = ranks_.size() == static_cast<std::size_t>(size_) || hasCulprit();
     for (const auto& [rank, recorded] : ranks_) {
       if (!recorded.stopped || recorded.ended || innocent(rank) || named(rank)) continue;
       const RecordedCall* const call = inFlight(recorded);
       const auto waiters = stopped_.find(rank);
       const bool alone = waiters == stopped_.end();
-      if (alone && (!call || all_seen || hasCulprit() || waiting_.contains(rank))) continue;
+      if (alone && (!call || only_awaited || waiting_.contains(rank))) continue;
       std::string text = "rank " + std::to_string(rank) + " is stopped (SIGSTOP, or a debugger)";
       if (call) text += " in " + call->text();
       if (!alone)

@@ -14,6 +14,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/memory_file.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
@@ -41,7 +42,8 @@ namespace rondo::transport {
 ///
 /// Where takingLinesPays(), the consumer also writes to each line of a body that it has read, if
 /// the body is below the limit given to release(). Larger ones mostly leave the caches before their
-/// slot is used again. It writes to the lines of small messages, too.
+/// slot is used again. The consumer also writes to the line of messages of at most kInlineBytes,
+/// when both halves of the line have been read.
 ///
 /// A producer may publish a message early: before its body, which it then copies to the slot in
 /// pieces. So a consumer that only copies the body copies at the same time. For such bodies, the
@@ -102,15 +104,22 @@ class SlotRing {
   void leaveGaps(bool leaves) { gaps_ = leaves; }
   /// Sets the channel's share of kReuseBytes.
   void shareReuse(std::size_t bytes) { reuse_bytes_ = bytes; }
-  /// Whether there is room for another message with a body of `bytes`. After the last free line was
-  /// used, the answer is no until 1 / kFreeAgain of the lines is free, or kFullLooks calls have
-  /// been made: each look at the consumer's count slows the consumer down.
+  /// Whether another message with a body of `bytes` may be written. After the last free line was
+  /// used, the answer is no until 1 / kFreeAgain of the lines is free or kFullWait has passed.
+  /// Otherwise the producer would look at the consumer's count, and so slow the consumer down, once
+  /// for each message.
   bool writable(std::size_t bytes) {
-    if (looks_ == 0 && roomFor(bytes)) return true;
+    if (!full_ && roomFor(bytes)) return true;
     reclaim();
-    if (looks_ > 0 && --looks_ > 0 && written_ - freed_ > 2 * (lines_ - lines_ / kFreeAgain))
-      return false;
-    looks_ = lineFree() ? 0 : kFullLooks;
+    const bool few = written_ - freed_ > 2 * (lines_ - lines_ / kFreeAgain);
+    if (full_ && few && base::Clock::now() < full_until_) return false;
+    full_ = !lineFree();
+    if (full_) full_until_ = base::Clock::now() + kFullWait;
+    return roomFor(bytes);
+  }
+  /// Whether there is room for a body of `bytes`, for diagnosis.
+  bool hasRoom(std::size_t bytes) {
+    reclaim();
     return roomFor(bytes);
   }
   /// The place for the next message's body of `bytes`; it does not change until the message is
@@ -221,8 +230,9 @@ class SlotRing {
 
   // Functions of the consumer.
 
-  /// Whether release() writes to each line of a body of less than `take_below` bytes, so that the
-  /// producer's next write to this slot is faster. The result of takingLinesPays() unless set.
+  /// Whether release() writes to each line that has been read, so that the producer's next write to
+  /// it is faster: to the lines of bodies of less than `take_below` bytes, and to those of messages
+  /// of at most kInlineBytes. The result of takingLinesPays() unless set.
   void takeLines(bool takes) { takes_lines_ = takes; }
   /// The next message's header, or null.
   const MessageHeader* readable() {
@@ -610,7 +620,8 @@ class SlotRing {
   std::size_t used_ = 0;        ///< where the next body in the slot chosen last begins
   std::size_t gap_ = 0;         ///< between the bodies in it
   bool gaps_ = takingLinesPays();
-  int looks_ = 0; ///< calls of writable() for which a full ring still waits
+  bool full_ = false; ///< see writable()
+  base::Clock::time_point full_until_{};
   std::size_t reuse_bytes_ = kReuseBytes;
   std::uint64_t early_line_ = 0;                   ///< of the last message that was published early
   std::array<std::size_t, kMaxDepth> allocated_{}; ///< memory of each slot, in bytes

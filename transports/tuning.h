@@ -105,16 +105,17 @@ inline constexpr std::size_t kBodiesTogether = 64;
 /// fetches lines after those that the receiver reads. If the receiver keeps up, the sender is just
 /// writing the next body there, and has to take each line back. If many messages wait, these lines
 /// are needed next. AMD Zen 4, 2 processes, us, without / with gaps: broadcast of 1 KiB 0.121 /
-/// 0.103, of 4 KiB 0.197 / 0.206, scatter of 1 KiB 0.140 / 0.125, allgather 0.270 / 0.240. Gather
-/// of 1 KiB, whose root is slower than its sender, with gaps in any case: 0.088 / 0.098.
+/// 0.103, of 4 KiB (which therefore have none) 0.197 / 0.206, scatter of 1 KiB 0.140 / 0.125,
+/// allgather 0.270 / 0.240. Gather of 1 KiB, whose root is slower than its sender, with gaps in any
+/// case: 0.088 / 0.098.
 inline constexpr std::size_t kGapFrom = 512, kGapTo = std::size_t{2} << 10, kGapBytes = 256;
 inline constexpr std::uint64_t kKeepsUp = 4;
 
-/// A full ring is written again after 1 / kFreeAgain of its lines is free, or after kFullLooks
-/// looks. Otherwise a root that is faster than its receiver looks after each message. A bare ring
-/// between two threads whose cores share no cache, messages of 1 KiB with gaps, us: 0.23 / 0.18.
+/// A full ring is written again when 1 / kFreeAgain of its lines is free, or after kFullWait.
+/// Otherwise a root that is faster than its receiver looks at the receiver's count after each
+/// message.
 inline constexpr std::uint64_t kFreeAgain = 4;
-inline constexpr int kFullLooks = 256;
+inline constexpr std::chrono::microseconds kFullWait{20};
 
 /// Slots of a channel between processes that get memory when they are first used. The others get
 /// memory only when all of these are in use. A rank that keeps up needs no more, and a program may

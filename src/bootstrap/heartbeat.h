@@ -47,10 +47,16 @@ class Gap {
   base::Clock::time_point due_{};
 };
 
-/// Whether other ranks may have excluded the ranks of a process that was stopped for so long. Two
-/// heartbeats, not silenceLimit(): the others also count the time since its last beat.
+/// How long a rank that looks for the next hub waits for the answer of a candidate.
+inline constexpr std::chrono::milliseconds kCandidateLimit{2000};
+/// Shorter, since a process measures its stop by a timer that was due somewhat later.
+inline constexpr std::chrono::milliseconds kMaySkip{1500};
+
+/// Whether other ranks may have excluded the ranks of a process that was stopped for so long, or
+/// have skipped it as a candidate. Two heartbeats, not silenceLimit(): the others also count the
+/// time since its last beat.
 inline bool mayBeExcluded(base::Clock::duration stopped, std::chrono::milliseconds heartbeat) {
-  return stopped > 2 * heartbeat;
+  return stopped > std::min(2 * heartbeat, kMaySkip);
 }
 
 } // namespace rondo::bootstrap

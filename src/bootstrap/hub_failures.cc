@@ -34,9 +34,11 @@ Hub::Impl::Cause Hub::Impl::deathOf() {
 }
 
 Hub::Impl::Cause Hub::Impl::silenceOf(const Member& member) {
-  return {ErrorCode::unresponsive, "does not respond: no heartbeat for " +
-                                       std::to_string(silenceLimit(member.heartbeat).count()) +
-                                       " ms (it is stopped, or its machine is overloaded)"};
+  return {ErrorCode::unresponsive,
+          "does not respond: no heartbeat for " +
+              std::to_string(silenceLimit(member.heartbeat).count()) +
+              " ms (it is stopped, its machine is overloaded, or the network loses "
+              "its messages)"};
 }
 
 Failure Hub::Impl::failureOf(int rank, const Cause& cause) {

@@ -141,7 +141,7 @@ bool Hub::Impl::hasOffer(const World& world, int rank) const {
 }
 
 void Hub::Impl::sendOffer(World& world, Member& member) {
-  if (world.changed) tellPresence(world); // the candidate passes it on
+  if (world.changed) tellPresence(world); // the rank that gets the offer passes it on
   base::log(LogLevel::info, "rank ", member.rank, " is offered the control plane");
   const frames::Succeed offer{reachableRanks(world)};
   offered_[member.rank] = {offer.expected, std::nullopt};
@@ -348,7 +348,10 @@ void Hub::Impl::settled(World& world, int rank) {
   }
   if (member != world.members.end()) {
     member->second->rosters.clear();
-    if (member->second->reachable()) dropProbe(world, rank);
+    if (member->second->reachable()) {
+      dropProbe(world, rank);
+      failed_coming_.erase(rank); // what it did not describe, it has left
+    }
   }
   if (!world.awaited.empty()) return;
   loop_->cancel(settle_timer_);

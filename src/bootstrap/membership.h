@@ -197,12 +197,13 @@ class Membership : public std::enable_shared_from_this<Membership> {
   net::EventLoop::Id move_timer_ = 0;
   net::EventLoop::Id depart_timer_ = 0; ///< holds this object until its bye has been answered
   std::shared_ptr<Standby> standby_;
-  std::map<int, net::SocketAddress> standbys_; ///< where candidates listen; on a candidate all
-  std::set<int> candidates_;                   ///< ranks that may take the hub over
-  std::vector<bool> present_;                  ///< by rank of the job: whether it may be alive
-  std::set<int> maybe_moved_;                  ///< see World
-  std::uint64_t generation_ = 0;               ///< of the hub
-  std::shared_ptr<Search> search_;             ///< looks for the next hub
+  std::map<int, net::SocketAddress>
+      standbys_;                   ///< where the candidates listen; on a candidate: all ranks
+  std::set<int> candidates_;       ///< ranks that may take the hub over
+  std::vector<bool> present_;      ///< by rank of the job: whether it may be alive
+  std::set<int> maybe_moved_;      ///< see World
+  std::uint64_t generation_ = 0;   ///< of the hub
+  std::shared_ptr<Search> search_; ///< looks for the next hub
 
   mutable std::mutex mutex_;
   base::Condition changed_;

@@ -23,8 +23,6 @@ namespace {
 using base::Clock;
 using namespace std::chrono_literals;
 
-/// How long a rank may take to accept a connection.
-constexpr std::chrono::milliseconds kAnswerLimit{2000};
 /// How long a hub that takes over may need, once all ranks have noticed the death.
 constexpr std::chrono::milliseconds kSettleLimit{5000};
 /// If a move fails within this time after the process was stopped, the stop may be the reason.
@@ -84,7 +82,7 @@ void Membership::tryNext() {
     if (std::exchange(search_->candidate, rank) != rank) awaitCandidate();
     hosts_hub_ = address == standby_->address();
     if (hosts_hub_) hostHub();
-    return dialHub(address, settings_.secret, false, Clock::now() + kAnswerLimit);
+    return dialHub(address, settings_.secret, false, Clock::now() + kCandidateLimit);
   }
   searchFailed({ErrorCode::peer_dead,
                 hubText() + ", which hosts the control plane, has ended, and no rank that could "
@@ -121,8 +119,8 @@ void Membership::askCandidate() {
   auto& question = search_->question;
   try {
     if (!question) {
-      net::Dial::Settings dial =
-          dialTo(standbys_.at(search_->candidate), settings_.secret, Clock::now() + kAnswerLimit);
+      net::Dial::Settings dial = dialTo(standbys_.at(search_->candidate), settings_.secret,
+                                        Clock::now() + kCandidateLimit);
       dial.hello.communicator = Standby::kProbe;
       question = std::make_unique<net::Dial>(dial);
     }
@@ -142,8 +140,9 @@ void Membership::moveFailed(const Error& why) {
     awake_ = Clock::now(); // the next hub must know that this rank may have been excluded
     return hubLost(ErrorCode::unresponsive,
                    std::string("cannot be reached (") + why.what() +
-                       "). This process was stopped when the control plane moved there. Either "
-                       "that rank died, or the other ranks went on without this one and ended");
+                       "). This process was stopped at about the time when the control plane moved "
+                       "there. Either that rank died, or the other ranks went on without this one "
+                       "and ended");
   }
   if (!search_)
     return hubLost(ErrorCode::peer_dead, std::string("did not take it over: ") + why.what());

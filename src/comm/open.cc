@@ -50,8 +50,8 @@ void checkAlgorithms(const std::string& text) {
     for (Collective collective : kCollectives)
       if (collective != Collective::sendrecv) plan::parseAlgorithms(text, collective);
   } catch (const Error& error) {
-    const char* const from = plan::isWish(text) ? "NCCL_ALGO" : "RONDO_ALGO (Options::algorithm)";
-    throw Error(error.code(), std::string(from) + " of rank 0: " + error.what());
+    throw Error(error.code(), std::string(plan::variableOf(text)) +
+                                  " (Options::algorithm) of rank 0: " + error.what());
   }
   static std::atomic<bool> said{false};
   if (!plan::isWish(text) || !base::logs(LogLevel::warn)) return;

@@ -268,7 +268,7 @@ Position HostEngine::position(const Run& run) {
                 true};
     }
     for (End* end : step->sends)
-      if (end->mapped() ? !end->ring->writable(step->bytes) : end->sender->pending() > 0)
+      if (end->mapped() ? !end->ring->hasRoom(step->bytes) : end->sender->pending() > 0)
         return {end->peer,
                 where + ", waiting until rank " + std::to_string(end->peer) + " receives",
                 end->mapped()};

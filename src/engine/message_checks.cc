@@ -43,7 +43,7 @@ void failUnexpected(const Run& run, const BoundStep& step, const End& end,
               "rank " + std::to_string(end.peer) + " sent a message of " +
                   std::to_string(header.bytes) + " bytes to rank " + std::to_string(end.id.dst) +
                   ", which expected " + std::to_string(step.bytes) +
-                  ": their counts for this block differ",
+                  ": the two ranks pass different counts for this block",
               end.peer);
 }
 

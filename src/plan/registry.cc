@@ -263,6 +263,10 @@ std::vector<std::string_view> choiceWords(std::string_view list) { return split(
 
 bool isWish(std::string_view text) { return text.starts_with('?'); }
 
+std::string_view variableOf(std::string_view text) {
+  return isWish(text) ? "NCCL_ALGO" : "RONDO_ALGO";
+}
+
 std::string passedOver(std::string_view text) { return Parser(text).take().passed_over; }
 
 std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective) {

@@ -48,6 +48,8 @@ std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective
 /// of the listed ones can serve. Words for algorithms that only NCCL has, or that cannot do the
 /// collective, have no effect.
 bool isWish(std::string_view text);
+/// The environment variable that this text of Options::algorithm is from.
+std::string_view variableOf(std::string_view text);
 /// The words of a wish that have no effect, each with the reason; empty if all have an effect.
 /// Throws the errors of parseAlgorithms().
 std::string passedOver(std::string_view text);

@@ -19,8 +19,9 @@ class Table;
 struct Policy {
   std::string algorithms = {}; ///< Options::algorithm
   bool deterministic = false;
-  bool oversubscribed = false;   ///< on some machine there are more ranks than processors
-  bool network_channels = false; ///< there are some; each of their messages costs system calls
+  bool oversubscribed = false; ///< on some machine there are more ranks than processors
+  bool network_channels =
+      false;                ///< some ranks talk over a network, with system calls for each message
   bool devices = false;     ///< buffers are on devices, where each lane occupies a multiprocessor
   plan::Layout layout = {}; ///< nodes and sockets of the ranks
   /// A switch between the ranks' devices was proved to work. Spec::multicast says for which calls

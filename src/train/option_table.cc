@@ -158,8 +158,7 @@ constexpr TrainOption kTable[] = {
     {.name = "rendezvous_file",
      .flag = "--rendezvous-file",
      .help = "A file through which new ranks find the run. Default: RONDO_RENDEZVOUS_FILE, which "
-             "`rondo run "
-             "--restart` sets",
+             "`rondo run --restart` sets",
      .member = MEMBER(elastic.rendezvous_file),
      .group = kStrategy,
      .unit = TrainUnit::file,

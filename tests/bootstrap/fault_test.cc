@@ -317,6 +317,26 @@ TEST_CASE("a host dies and its successor is stopped while it takes over: the oth
   agree(job, {2, 3, 4});
 }
 
+// Proves: a rank that was skipped because it was stopped, for less than two heartbeats, does not go
+// on alone when the others have ended.
+TEST_CASE("a candidate was stopped for a fifth of a heartbeat while others replaced the host") {
+  Job job(Host::rank_zero, 4, "agree", {{"RONDO_HEARTBEAT", "20"}});
+  job.startAll();
+  job.at(1).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).signal(SIGKILL);
+  agree(job, {2, 3});
+  for (const int rank : {2, 3}) {
+    job.at(rank).hangUp();
+    CHECK(job.at(rank).end().value_or(-1) == 0);
+  }
+  job.at(1).signal(SIGCONT);
+  job.at(1).tell("go");
+  const std::string line = job.at(1).line();
+  INFO("rank 1 says: " << line);
+  CHECK(startsWith(line, "error unresponsive"));
+}
+
 // Proves: a rank that could not be reached is asked again when another one has left.
 TEST_CASE("a host that was replaced and then ended does not count as missing when others leave") {
   for (const int size : {3, 4}) {

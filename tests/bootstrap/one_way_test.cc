@@ -69,8 +69,8 @@ TEST_CASE("a rank that the hub does not hear: all ranks blame that rank") {
     CHECK(end.code == ErrorCode::unresponsive);
     CHECK(end.culprit == 2);
     CHECK(end.text ==
-          "rank 2 does not respond: no heartbeat for 900 ms (it is stopped, or its "
-          "machine is overloaded)");
+          "rank 2 does not respond: no heartbeat for 900 ms (it is stopped, its machine is "
+          "overloaded, or the network loses its messages)");
   }
 }
 
