@@ -428,6 +428,9 @@ TEST_CASE("report: a rank that is stopped in a call is blamed, also if the other
   // It waits itself, so another rank is to blame.
   const Job waits(4, {{2, calls("started"), 5, none, true, links, "T"}});
   CHECK(waits.culprits().empty());
+  const Job two(4, {{1, calls("started"), 0, none, true, links, "T"},
+                    {2, calls("started"), 0, none, true, links, "T"}});
+  CHECK(two.culprits() == std::vector<int>{1, 2});
   const Job all(3, {{0, calls("started"), 5},
                     {1, calls("started"), 5},
                     {2, calls("started"), 0, none, true, links, "T"}});
