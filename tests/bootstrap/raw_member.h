@@ -69,26 +69,36 @@ class RawMember {
   void bytes(const std::vector<std::byte>& raw) {
     [[maybe_unused]] const ssize_t sent = ::send(fd_.get(), raw.data(), raw.size(), MSG_NOSIGNAL);
   }
+  /// Waits until the hub counts this rank: it has sent a frame, at least a beat.
+  bool counted() {
+    return eventually([&] { return counted_; });
+  }
   /// Waits until the hub has sent the failure of this communicator.
   std::optional<bootstrap::Failure> failureOf(std::uint64_t communicator) {
-    for (const base::Deadline limit(std::chrono::seconds(20)); !limit.passed();
-         std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
-      const std::lock_guard lock(mutex_);
-      if (const auto found = failures_.find(communicator); found != failures_.end())
-        return found->second;
-    }
-    return std::nullopt;
+    if (!eventually([&] { return failures_.contains(communicator); })) return std::nullopt;
+    const std::lock_guard lock(mutex_);
+    return failures_.at(communicator);
   }
 
  private:
+  template <class Condition>
+  bool eventually(Condition met) {
+    for (const base::Deadline limit(std::chrono::seconds(20)); !limit.passed();
+         std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+      const std::lock_guard lock(mutex_);
+      if (met()) return true;
+    }
+    return false;
+  }
   void received(bootstrap::frames::Type type, base::Reader& in) {
-    if (type != bootstrap::frames::Type::failed) {
-      in.raw(in.left());
+    const std::lock_guard lock(mutex_);
+    if (type == bootstrap::frames::Type::failed) {
+      const auto report = bootstrap::frames::Failed::read(in);
+      failures_.emplace(report.communicator, report.failure);
       return;
     }
-    const auto report = bootstrap::frames::Failed::read(in);
-    const std::lock_guard lock(mutex_);
-    failures_.emplace(report.communicator, report.failure);
+    counted_ = true;
+    in.raw(in.left());
   }
 
   const std::shared_ptr<net::EventLoop> loop_;
@@ -96,6 +106,7 @@ class RawMember {
   net::Key key_{};
   std::shared_ptr<bootstrap::Link> link_;
   std::mutex mutex_;
+  bool counted_ = false;
   std::map<std::uint64_t, bootstrap::Failure> failures_;
 };
 

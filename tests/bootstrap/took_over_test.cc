@@ -52,6 +52,7 @@ TEST_CASE("a rank dies before another one has described their communicator: its 
   {
     RawMember dying(site.member(1));
     dying.join();
+    REQUIRE(dying.counted());
   }
   RawMember other(site.member(0));
   other.join();
