@@ -41,7 +41,7 @@ TEST_CASE("readFile reads all that a slow writer sends through a pipe") {
   CHECK(text == "line 0\nline 1\nline 2\n");
 }
 
-TEST_CASE("readFile fails with ETIMEDOUT if nobody writes to the pipe") {
+TEST_CASE("readFile of a pipe ends with an error if no process writes to it") {
   const TemporaryFolder folder;
   const std::string pipe = folder.file("pipe");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
