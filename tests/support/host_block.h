@@ -14,6 +14,7 @@
 #include "kernels/cuda/plan/batch.cuh"
 #include "kernels/cuda/plan/kernel.cuh"
 #include "kernels/cuda/plan/select.h"
+#include "kernels/cuda/plan/staged.cuh"
 
 namespace rondo::test {
 
@@ -25,6 +26,7 @@ struct BlockMemory {
   const std::uint32_t threads;
   std::vector<kernels::cuda::LiveOperand> ends;
   device::Launch launch; ///< of the job in progress, in a batch
+  kernels::cuda::StagedLaunch staged;
   std::barrier<> barrier;
   std::atomic<bool> no{false}; ///< a thread passed false: the launch ends
 };
@@ -77,6 +79,7 @@ class HostBlock {
     std::atomic_ref<std::uint64_t>(to->second).store(packets.second, std::memory_order_relaxed);
   }
 
+  static void ending() {}
   static std::uint64_t nanoseconds() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   }
@@ -110,7 +113,8 @@ LaneFunction laneOf(ReduceOp::Kind op) {
     return +[](const device::Launch& launch, std::uint32_t lane, BlockMemory& memory,
                std::uint32_t thread) {
       HostBlock block(memory, thread);
-      kernels::cuda::PlanKernel<HostBlock, kType, decltype(constant)::value>(launch, lane, block)
+      const device::Launch& staged = memory.staged.stage(launch, lane, block);
+      kernels::cuda::PlanKernel<HostBlock, kType, decltype(constant)::value>(staged, lane, block)
           .run();
     };
   });

@@ -20,6 +20,7 @@ class DeviceBlock {
   __device__ Workers<kPlanThreads> workers() const { return {threadIdx.x, 0, 1}; }
   __device__ LiveOperand* ends() const { return ends_; }
   __device__ bool all(bool yes) const { return __syncthreads_and(yes) != 0; }
+  __device__ void ending() const {}
 
   // These are what cuda::atomic_ref makes. Its header takes longer to compile than a kernel.
 

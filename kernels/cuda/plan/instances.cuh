@@ -5,16 +5,41 @@
 #include "kernels/cuda/plan/device_block.cuh"
 #include "kernels/cuda/plan/families.h"
 #include "kernels/cuda/plan/select.h"
+#include "kernels/cuda/plan/staged.cuh"
 
 namespace rondo::kernels::cuda {
+
+/// The block of a launch that may start before the kernel ahead of it has ended, see launch.cu.
+class EarlyBlock : public DeviceBlock {
+ public:
+  using DeviceBlock::DeviceBlock;
+
+  /// Waits until all kernels ahead of this one on the stream have ended and their writes are
+  /// visible.
+  __device__ void awaitEarlier() const { asm volatile("griddepcontrol.wait;" : : : "memory"); }
+  /// The kernel behind this one may start. Called when the block waits for no other rank any more:
+  /// this kernel will end whatever room that one takes.
+  __device__ void ending() const {
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+  }
+};
 
 /// Grid: ProgramHeader::blocks(). Shared memory: max_places LiveOperands.
 template <DataType kType, ReduceOp::Kind kOp>
 __global__ void __launch_bounds__(kPlanThreads, 1)
     planKernel(const __grid_constant__ Launch launch) {
   extern __shared__ std::uint64_t shared[];
-  DeviceBlock block(reinterpret_cast<LiveOperand*>(shared));
+  auto* const ends = reinterpret_cast<LiveOperand*>(shared);
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  __shared__ StagedLaunch memory;
+  EarlyBlock block(ends);
+  const Launch& staged = memory.stage(launch, blockIdx.x, block);
+  block.awaitEarlier();
+  PlanKernel<EarlyBlock, kType, kOp>(staged, blockIdx.x, block).run();
+#else
+  DeviceBlock block(ends);
   PlanKernel<DeviceBlock, kType, kOp>(launch, blockIdx.x, block).run();
+#endif
 }
 
 template <DataType kType>

@@ -9,6 +9,7 @@
 //   loadPackets(), storePackets()     relaxed, system scope; each packet by a single access
 //   claim(word)                       changes 0 to 1; whether this thread did it. Device scope
 //   add(word, value)                  returns the previous value. Relaxed, device scope
+//   ending()                          the block waits for no other rank any more
 //   nanoseconds(), pause(looks)       a monotonic clock; what to do between two polls
 //   kLooks                            polls of a flag between two polls of remote words
 #pragma once
@@ -45,7 +46,7 @@ class PlanKernel {
 
   RONDO_HOST_DEVICE void run() {
     if (program_.watched) base_ = launch_.clocks[index_].ticks;
-    if (!block_.all(watch_.mayBegin() && enter())) return;
+    if (!block_.all(begin())) return;
     const Lane lane = program_.lane[index_ % program_.lanes];
     std::uint64_t turn = 0;
     for (std::uint64_t tile = copy_; tile < program_.tiles; tile += program_.copies, ++turn) {
@@ -60,6 +61,7 @@ class PlanKernel {
       }
     }
     if (program_.lends && !awaitReturns(lane)) return;
+    block_.ending();
     tick(program_.ticks - 1);
     if (kDivides && program_.divides && launch_.divisor > 1 && launch_.output && !divideOutput())
       return;
@@ -73,17 +75,20 @@ class PlanKernel {
   /// one stream with a call on another, which must not go unnoticed. So each block checks whether
   /// blocks of a launch with another number run, and whether its own lane is in use. The words
   /// carry no other information, so relaxed order is enough. A launch that fails does not reset
-  /// them: all later launches see `halted`.
-  RONDO_HOST_DEVICE bool enter() {
-    bool alone = true;
+  /// them: all later launches see `halted`. The additions do not depend on each other or on
+  /// mayBegin(), so all three take the time of one access.
+  RONDO_HOST_DEVICE bool begin() {
+    std::uint64_t before = 0;
+    std::uint32_t busy = 0;
     if (block_.thread() == 0) {
-      const std::uint64_t before = block_.add(&launch_.halt->running, share());
-      const std::uint64_t blocks = before & ((std::uint64_t{1} << device::kBlockBits) - 1);
-      alone = before >> device::kBlockBits == blocks * launch_.number;
-      alone = block_.add(&launch_.clocks[index_].busy, 1u) == 0 && alone;
+      before = block_.add(&launch_.halt->running, share());
+      busy = block_.add(&launch_.clocks[index_].busy, 1u);
     }
-    if (!alone) watch_.overlaps();
-    return alone;
+    if (!watch_.mayBegin()) return false;
+    const std::uint64_t blocks = before & ((std::uint64_t{1} << device::kBlockBits) - 1);
+    if (busy == 0 && before >> device::kBlockBits == blocks * launch_.number) return true;
+    watch_.overlaps();
+    return false;
   }
   RONDO_HOST_DEVICE void leave() {
     block_.all(true); // all threads have called tell()

@@ -7,13 +7,14 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/plan/families.h"
 #include "kernels/cuda/plan/move.cuh"
+#include "kernels/cuda/plan/staged.cuh"
 #include "kernels/cuda/tuning.h"
 
 namespace rondo::kernels::cuda {
 namespace {
 
-/// Shared memory that a block may use without a special attribute.
-constexpr std::size_t kSharedBytes = 48 << 10;
+/// Shared memory that a block may use without a special attribute, less what planKernel() declares.
+constexpr std::size_t kSharedBytes = (48 << 10) - sizeof(StagedLaunch);
 
 const void* lookUp(DataType type, ReduceOp::Kind op) {
   switch (sizeOf(type)) {
@@ -25,27 +26,43 @@ const void* lookUp(DataType type, ReduceOp::Kind op) {
   return nullptr;
 }
 
-void load(const void* kernel) {
+cudaFuncAttributes load(const void* kernel) {
   cudaFuncAttributes about{};
   check(cudaFuncGetAttributes(&about, kernel), "no kernel for this GPU");
+  return about;
+}
+
+/// Whether a launch may start before the kernel ahead of it on the stream has ended. The kernel's
+/// code must wait for that end (EarlyBlock, since sm_90), and streams with such launches must be
+/// capturable (since CUDA 12.3).
+bool startsEarly(const void* kernel) {
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "cannot read the version of the CUDA driver");
+  return CUDART_VERSION >= 12030 && driver >= 12030 && load(kernel).ptxVersion >= 90;
 }
 
 /// Launches in another memory-synchronization domain than the default one, on devices that have
 /// several. A fence at system scope waits for all earlier writes of its domain, so it does not wait
 /// for writes of the program's other kernels. The stream orders what those wrote before and read
 /// after.
+///
+/// `early`: the launch may start when each block of the kernel ahead of it on the stream has called
+/// EarlyBlock::ending() or has ended.
 void launchApart(const void* kernel, std::uint32_t blocks, std::uint32_t threads, void* argument,
-                 std::size_t shared_bytes, device::Stream stream, const char* failure) {
-  cudaLaunchAttribute domain{};
-  domain.id = cudaLaunchAttributeMemSyncDomain;
-  domain.val.memSyncDomain = cudaLaunchMemSyncDomainRemote;
+                 std::size_t shared_bytes, device::Stream stream, const char* failure,
+                 bool early = false) {
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeMemSyncDomain;
+  attributes[0].val.memSyncDomain = cudaLaunchMemSyncDomainRemote;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(blocks);
   config.blockDim = dim3(threads);
   config.dynamicSmemBytes = shared_bytes;
   config.stream = static_cast<cudaStream_t>(stream);
-  config.attrs = &domain;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = early ? 2 : 1;
   check(cudaLaunchKernelExC(&config, kernel, &argument), failure);
 }
 
@@ -83,6 +100,7 @@ PlanFunction::PlanFunction(const device::ProgramHeader& program)
                     " inputs and outputs, but a thread block has room for " +
                     std::to_string(kSharedBytes / sizeof(LiveOperand)));
   resident_ = cuda::residentBlocks(kernel_, kPlanThreads, shared_bytes_);
+  early_ = !program.is_barrier && startsEarly(kernel_);
 }
 
 void PlanFunction::launch(const device::Launch& launch, device::Stream stream) const {
@@ -91,7 +109,7 @@ void PlanFunction::launch(const device::Launch& launch, device::Stream stream) c
   checkResident(blocks, resident_);
   device::Launch argument = launch;
   launchApart(kernel_, blocks, kPlanThreads, &argument, shared_bytes_, stream,
-              "cannot launch a plan");
+              "cannot launch a plan", early_);
 }
 
 PlanBatchFunction::PlanBatchFunction() : resident_(residentBlocks(batchPlan(), kPlanThreads)) {}

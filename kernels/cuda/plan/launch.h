@@ -37,6 +37,7 @@ class PlanFunction {
   const void* kernel_;
   std::size_t shared_bytes_;
   int resident_ = 0;
+  bool early_ = false; ///< a launch may start while the kernel ahead of it on the stream ends
 };
 
 /// The kernel of batches, for the device that is current at construction.

@@ -32,6 +32,11 @@ cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
   *count = entry.state.settings.devices;
   return cudaSuccess;
 }
+cudaError_t CUDARTAPI cudaDriverGetVersion(int* version) {
+  Entry entry(__func__);
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
 cudaError_t CUDARTAPI cudaGetDevice(int* device) {
   Entry entry(__func__); // creates no context
   const auto& thread = self();

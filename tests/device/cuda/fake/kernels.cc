@@ -23,6 +23,7 @@ namespace {
 /// The object at a kernel's address.
 struct Kernel {
   LaneFunction lane = nullptr; ///< of a plan kernel
+  bool waits = false;          ///< for the kernel ahead of it on the stream
   bool loaded = false;
 };
 Kernel batch_kernel, probe_kernel, switch_probe_kernel;
@@ -38,6 +39,7 @@ Kernel* kernelOf(DataType type, ReduceOp::Kind op, bool meets = false) {
   program.op = op;
   program.is_barrier = meets;
   if (!kernel.lane) kernel.lane = rondo::test::laneFunction(program);
+  kernel.waits = !meets;
   return kernel.lane ? &kernel : nullptr;
 }
 
@@ -159,12 +161,22 @@ std::function<void()> launchOf(FakeCuda::State& state, int device, const Kernel&
   };
 }
 
+/// The value of a launch's attribute, or null.
+const cudaLaunchAttributeValue* attributeOf(const cudaLaunchConfig_t& config,
+                                            cudaLaunchAttributeID id) {
+  for (unsigned a = 0; a < config.numAttrs; ++a)
+    if (config.attrs[a].id == id) return &config.attrs[a].val;
+  return nullptr;
+}
 /// Whether the launch uses another memory domain than the program's kernels.
 bool fencesApart(const cudaLaunchConfig_t& config) {
-  for (unsigned a = 0; a < config.numAttrs; ++a)
-    if (config.attrs[a].id == cudaLaunchAttributeMemSyncDomain)
-      return config.attrs[a].val.memSyncDomain == cudaLaunchMemSyncDomainRemote;
-  return false;
+  const auto* domain = attributeOf(config, cudaLaunchAttributeMemSyncDomain);
+  return domain && domain->memSyncDomain == cudaLaunchMemSyncDomainRemote;
+}
+/// Whether the launch may start before the kernel ahead of it has ended.
+bool startsEarly(const cudaLaunchConfig_t& config) {
+  const auto* early = attributeOf(config, cudaLaunchAttributeProgrammaticStreamSerialization);
+  return early && early->programmaticStreamSerializationAllowed != 0;
 }
 
 } // namespace
@@ -190,6 +202,7 @@ extern "C" {
 cudaError_t CUDARTAPI cudaFuncGetAttributes(cudaFuncAttributes* about, const void* kernel) {
   Entry entry(__func__);
   *about = {};
+  about->ptxVersion = 90;
   load(entry, kernel, entry.state.current());
   return cudaSuccess;
 }
@@ -206,6 +219,10 @@ cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t* config, cons
   CUstream_st* stream = entry.state.streamOf(config->stream);
   if (!fencesApart(*config))
     entry.state.complain("the fences of a plan kernel wait for the program's kernels");
+  if (startsEarly(*config) != static_cast<const Kernel*>(kernel)->waits)
+    entry.state.complain(
+        "a kernel starts early that does not wait for the kernel ahead of it, or "
+        "starts late although it waits");
   if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
   load(entry, kernel, stream->device);
   return entry.result(

@@ -58,10 +58,14 @@ struct dim3 {
       : x(of_x), y(of_y), z(of_z) {}
 };
 
-enum cudaLaunchAttributeID { cudaLaunchAttributeMemSyncDomain = 10 };
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+  cudaLaunchAttributeMemSyncDomain = 10
+};
 enum cudaLaunchMemSyncDomain { cudaLaunchMemSyncDomainDefault, cudaLaunchMemSyncDomainRemote };
 union cudaLaunchAttributeValue {
   cudaLaunchMemSyncDomain memSyncDomain;
+  int programmaticStreamSerializationAllowed;
 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
@@ -89,6 +93,7 @@ enum cudaDeviceAttr {
 };
 struct cudaFuncAttributes {
   size_t sharedSizeBytes;
+  int ptxVersion;
 };
 
 enum cudaStreamCaptureMode {
@@ -147,6 +152,7 @@ const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 
 cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
