@@ -41,7 +41,9 @@ constexpr std::size_t kAlways = std::numeric_limits<std::size_t>::max();
 
 /// The first group that applies is used. Up to 8 ranks, all ranks may send to all others at once.
 /// Oversubscribed ranks take turns on a processor and each message costs a turn, so the fewest
-/// messages are fastest: measured with 3 to 64 ranks on 2 processors.
+/// messages are fastest: measured with 3 to 64 ranks on 2 processors. The groups with "no, no, no"
+/// are for ranks with a processor each, in shared memory: measured with 4 and 8 ranks on 16
+/// processors (bench/results/2026-11-27-planner-shm-16.txt).
 constexpr Group kGroups[] = {
     // With a switch, a link carries 1 + 1/p blocks instead of 2 (p-1)/p, but the ranks pass two
     // barriers and stage their inputs. Not measured. Its two halves as separate collectives save
@@ -80,6 +82,15 @@ constexpr Group kGroups[] = {
        {1 * MiB, "tree"},
        {kAlways, "ring"},
        {kAlways, "direct"}}}},
+    {{C::allreduce, 4, 4, no, no, no},
+     {{{32 * KiB, "butterfly"}, {8 * KiB, "oneshot"}, {kAlways, "direct"}}}},
+    // 8 B 0.83 (oneshot 1.07), 8 MiB 2428 us (direct 2916).
+    {{C::allreduce, 8, 8, no, no, no},
+     {{{8 * KiB, "butterfly"},
+       {8 * KiB, "oneshot"},
+       {4 * MiB, "direct"},
+       {kAlways, "ring"},
+       {kAlways, "direct"}}}},
     {{C::allreduce, 3, 8}, {{{8 * KiB, "oneshot"}, {kAlways, "direct"}}}},
     {{C::allreduce, 9},
      {{{8 * KiB, "butterfly"},
@@ -101,14 +112,23 @@ constexpr Group kGroups[] = {
     {{C::broadcast, 1, 4, yes, yes},
      {{{8 * KiB, "chain"}, {256 * KiB, "linear"}, {kAlways, "chain"}}}},
     {{C::broadcast, 1, 8, yes}, {{{8 * KiB, "tree"}, {256 * KiB, "linear"}, {kAlways, "chain"}}}},
+    // 8 ranks, 64 KiB 20 (chain 56), 1 MiB 279 us (chain 382).
+    {{C::broadcast, 4, 8, no, no, no}, {{{32 * KiB, "tree"}, {kAlways, "scatter_allgather"}}}},
     {{C::broadcast}, {{{8 * KiB, "tree"}, {kAlways, "chain"}}}},
 
     {{C::reduce, 1, 8, yes}, {{{256 * KiB, "linear"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
+    // 4 ranks: 64 KiB 14.7 (chain 18.9), 1 MiB 189 us (chain 166).
+    {{C::reduce, 4, 4, no, no, no},
+     {{{128 * KiB, "tree"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
+    // 8 ranks: 1 MiB 223 (chain 275), 8 MiB 2218 us (chain 1861).
+    {{C::reduce, 5, 8, no, no, no}, {{{2 * MiB, "tree"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
     {{C::reduce, 1, 8}, {{{8 * KiB, "linear"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
     {{C::reduce, 9}, {{{8 * KiB, "tree"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
 
     // The other ranks wait for the root's system calls: 4 ranks, 8 B 5.9 and 2.5 us.
     {{C::scatter, 1, kMany, yes, yes}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
+    // 8 ranks: 8 B 0.31 (linear 0.62), 64 KiB 19.7 us (linear 6.4).
+    {{C::scatter, 5, 8, no, no, no}, {{{2 * KiB, "tree"}, {kAlways, "linear"}}}},
     {{C::scatter, 1, 8}, {{{kAlways, "linear"}}}},
     {{C::scatter, 9}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
 
@@ -118,6 +138,8 @@ constexpr Group kGroups[] = {
     {{C::gather, 1, 8, any, any, yes}, {{{kAlways, "linear"}}}},
     {{C::gather, 9, kMany, any, any, yes}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
     {{C::gather, 1, 2}, {{{kAlways, "linear"}}}},
+    // 8 ranks: 1 KiB 0.35 (4 lanes 0.70), 8 MiB 335 us (4 lanes 605).
+    {{C::gather, 3, 8, no, no, no}, {{{kAlways, "linear"}}}},
     {{C::gather, 3, 3}, {{{kAlways, "linear", 2}}}},
     {{C::gather, 4, 4}, {{{kAlways, "linear", 3}}}},
     {{C::gather, 5, 8}, {{{kAlways, "linear", 4}}}},
@@ -129,6 +151,8 @@ constexpr Group kGroups[] = {
      {{{1 * KiB, "bruck"}, {2 * MiB, "direct"}, {kAlways, "pairwise"}}}},
     // Shared memory: 4 ranks, 8 B 5.9 and 2.7 us; 8 ranks, 64 KiB 936 and 612 us.
     {{C::alltoall, 1, 8, yes, no}, {{{kAlways, "direct"}}}},
+    // 4 ranks: 8 B 0.59 (pairwise 0.76); 8 ranks: 16 KiB 8.7 us (pairwise 10.8).
+    {{C::alltoall, 3, 8, no, no, no}, {{{kAlways, "direct"}}}},
     {{C::alltoall, 1, 8}, {{{kAlways, "pairwise"}}}},
     {{C::alltoall, 9}, {{{512, "bruck"}, {kAlways, "pairwise"}}}},
 

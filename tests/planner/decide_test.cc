@@ -107,7 +107,7 @@ TEST_CASE("a table decides where the user does not") {
   };
   CHECK(decided(spec, 100) == "tree by model");
   CHECK(decided(spec, 101) == "ring by model");
-  CHECK(decided({.collective = Collective::reduce, .ranks = 4}, 8) == "linear by rules");
+  CHECK(decided({.collective = Collective::reduce, .ranks = 4}, 8) == "tree by rules");
   CHECK(decided({.collective = Collective::allgather, .ranks = 4}, planner::kUneven) ==
         "direct by rules");
   policy.algorithms = "direct";

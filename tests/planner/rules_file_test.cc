@@ -218,9 +218,10 @@ TEST_CASE("the first line that can be followed decides; lines before it are name
       "opened, and that reduces this type by this operator";
   CHECK(decided(policy, Collective::allreduce, 100) ==
         "ring by rules file r.csv:3; r.csv:2: " + switchless);
-  CHECK(decided(policy, Collective::allreduce, 200) == "oneshot by rules; r.csv:5: " + switchless);
-  CHECK(decided(policy, Collective::allreduce, 201) == "oneshot by rules");
-  CHECK(decided(policy, Collective::reduce, 100) == "linear by rules");
+  CHECK(decided(policy, Collective::allreduce, 200) ==
+        "butterfly by rules; r.csv:5: " + switchless);
+  CHECK(decided(policy, Collective::allreduce, 201) == "butterfly by rules");
+  CHECK(decided(policy, Collective::reduce, 100) == "tree by rules");
   std::string many = "collective,algorithm\n";
   for (int i = 0; i < 100; ++i) many += "allreduce,nvls\n";
   const std::string text = decided(withRules(many), Collective::allreduce, 8);

@@ -99,7 +99,12 @@ void same(Collective collective, const std::vector<planner::Policy>& policies,
 } // namespace
 
 TEST_CASE("reductions use what was measured or modelled, size by size") {
-  same(Collective::allreduce, {kOwn, kOwnNetwork},
+  same(Collective::allreduce, {kOwn},
+       {"1-2: oneshot to 32768, direct", "3: oneshot to 8192, direct",
+        "4: butterfly to 32768, direct", "5-7: oneshot to 8192, direct",
+        "8: butterfly to 8192, direct to 4194304, ring",
+        "9-: butterfly to 8192, halving_doubling to 262144, ring"});
+  same(Collective::allreduce, {kOwnNetwork, onDevices(kOwn)},
        {"1-2: oneshot to 32768, direct", "3-8: oneshot to 8192, direct",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
   same(Collective::allreduce, {kCrowded},
@@ -111,7 +116,10 @@ TEST_CASE("reductions use what was measured or modelled, size by size") {
        {"1-2: oneshot to 32768, direct", "3-4: butterfly to 32768, halving_doubling",
         "5-8: parameter_server to 131072, halving_doubling to 524288, direct",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
-  same(Collective::reduce, {kOwn, kOwnNetwork},
+  same(Collective::reduce, {kOwn},
+       {"1-3: linear to 8192, chain", "4: tree to 131072, chain", "5-8: tree to 2097152, chain",
+        "9-: tree to 8192, chain"});
+  same(Collective::reduce, {kOwnNetwork, onDevices(kOwn)},
        {"1-8: linear to 8192, chain", "9-: tree to 8192, chain"});
   same(Collective::reduce, {kCrowded, kCrowdedNetwork},
        {"1-8: linear to 262144, chain", "9-: tree to 8192, chain"});
@@ -139,23 +147,32 @@ TEST_CASE("a switch between GPUs serves large sums of many ranks") {
 }
 
 TEST_CASE("movements use what was measured or modelled, size by size") {
-  same(Collective::broadcast, {kOwn, kOwnNetwork}, {"1-: tree to 8192, chain"});
+  same(Collective::broadcast, {kOwn},
+       {"1-3: tree to 8192, chain", "4-8: tree to 32768, scatter_allgather",
+        "9-: tree to 8192, chain"});
+  same(Collective::broadcast, {kOwnNetwork, onDevices(kOwn)}, {"1-: tree to 8192, chain"});
   same(Collective::broadcast, {kCrowded},
        {"1-8: tree to 8192, linear to 262144, chain", "9-: tree to 8192, chain"});
   same(Collective::broadcast, {kCrowdedNetwork},
        {"1-4: chain to 8192, linear to 262144, chain", "5-8: tree to 8192, linear to 262144, chain",
         "9-: tree to 8192, chain"});
-  same(Collective::scatter, {kOwn, kOwnNetwork, kCrowded},
+  same(Collective::scatter, {kOwn},
+       {"1-4: linear", "5-8: tree to 2048, linear", "9-: tree to 8192, linear"});
+  same(Collective::scatter, {kOwnNetwork, onDevices(kOwn), kCrowded},
        {"1-8: linear", "9-: tree to 8192, linear"});
   same(Collective::scatter, {kCrowdedNetwork}, {"1-: tree to 8192, linear"});
+  same(Collective::gather, {kOwn}, {"1-8: linear", "9-: tree to 8192, linear/4"});
   same(
-      Collective::gather, {kOwn, kOwnNetwork, kCrowded, kCrowdedNetwork},
+      Collective::gather, {kOwnNetwork, kCrowded, kCrowdedNetwork},
       {"1-2: linear", "3: linear/2", "4: linear/3", "5-8: linear/4", "9-: tree to 8192, linear/4"});
   same(Collective::allgather, {kOwn, kOwnNetwork, kCrowded},
        {"1-8: direct", "9-: bruck to 8192, ring"});
   same(Collective::allgather, {kCrowdedNetwork},
        {"1-3: direct", "4-8: bruck to 8192, direct", "9-: bruck to 8192, ring"});
-  same(Collective::alltoall, {kOwn, kOwnNetwork}, {"1-8: pairwise", "9-: bruck to 512, pairwise"});
+  same(Collective::alltoall, {kOwn},
+       {"1-2: pairwise", "3-8: direct", "9-: bruck to 512, pairwise"});
+  same(Collective::alltoall, {kOwnNetwork, onDevices(kOwn)},
+       {"1-8: pairwise", "9-: bruck to 512, pairwise"});
   same(Collective::alltoall, {kCrowded}, {"1-8: direct", "9-: bruck to 512, pairwise"});
   same(Collective::alltoall, {kCrowdedNetwork},
        {"1-8: bruck to 1024, direct to 2097152, pairwise", "9-: bruck to 512, pairwise"});

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves, with stub programs in place of the GPU's, the compiler's and the tests': tools/gpu_check
-reports each failure and goes on, ends what hangs at its limit, ends its step when it is
-interrupted, writes the figures with their goals, and says in one line what a machine lacks.
+reports each failure and goes on, prints the stacks of what hangs and ends it, ends its step when it
+is interrupted, writes the figures with their goals, and says in one line what a machine lacks.
 
 usage: gpu_check_test.py SOURCE_FOLDER
 """
@@ -18,7 +18,11 @@ import time
 GPU = "#!/bin/sh\necho 'NVIDIA Test, 580.1, 9.0'\n"
 # "Builds" stubs: a test that fails, one that hangs with a child, and a benchmark.
 CMAKE = """#!/bin/sh
-[ "$1" = --build ] || exit 0
+if [ "$1" != --build ]; then
+  echo RONDO_CUDNN_INCLUDE:PATH=/usr/include > "$4/CMakeCache.txt"
+  echo RONDO_CUDNN_LIBRARY:FILEPATH=/usr/lib/libcudnn.so >> "$4/CMakeCache.txt"
+  exit
+fi
 mkdir -p "$2/tests" "$2/bin"
 printf '#!/bin/sh\\necho wrong bits; exit 3\\n' > "$2/tests/test_bad_gpu"
 printf '#!/bin/sh\\nsleep 600 & wait\\n' > "$2/tests/test_hanging_gpu"
@@ -45,9 +49,22 @@ case "$*" in
   exit ;;
 'plan '*) exit 1 ;;
 esac
+case "$*" in
+'train --device cuda -p 2 '*' --strategy fsdp --json '*) accuracy=0.5 ;;
+'train --device cuda -p 2 '*' --strategy ps --json '*) exit 3 ;;
+'train --device cuda '*) accuracy=0.99 ;;
+esac
+if [ "$1" = train ]; then
+  while [ "$1" != --json ]; do shift; done
+  echo "{\\"test_accuracy\\": $accuracy}" > "$2"
+  exit
+fi
 case "$*" in *'reduce --device cuda -p 5 '*) echo wrong; exit 1 ;; *-J*) ;; *) exit ;; esac
 while [ "$1" != -J ]; do shift; done
 echo '{"results": [{"algorithm": "direct", "out_of_place": {"p50": 300.0}}]}' > "$2"
+"""
+GDB = """#!/bin/sh
+echo "Stacks of $*"
 """
 # Has a torch with CUDA, with which a check fails.
 PYTHON = """#!/bin/sh
@@ -75,7 +92,7 @@ def checkout(source, place):
     for name, text in (("nvidia-smi", GPU), ("nvcc", "#!/bin/sh\n"), ("cmake", CMAKE),
                        ("ninja", "#!/bin/sh\n"), ("bench", BENCH), ("rondo", RONDO),
                        ("c++", "#!/bin/sh\n"), ("compute-sanitizer", "#!/bin/sh\n"),
-                       ("python3", PYTHON)):
+                       ("python3", PYTHON), ("gdb", GDB)):
         program(stubs / name, text)
     return stubs
 
@@ -100,6 +117,10 @@ def check_run(source):
         results = {row["step"]: row["result"] for row in report["steps"]}
         assert results["test_bad_gpu"] == "exit 3", results
         assert results["test_hanging_gpu"] == "limit of 2 s", results
+        assert "Stacks of -p " in done.stdout, done.stdout
+        assert results["train mlp, 1 rank"] == results["train mlp, tensor"] == "ok", results
+        assert results["train mlp, fsdp"] == "test accuracy 0.5", results
+        assert results["train mlp, ps"] == "exit 3", results
         assert results["test_blind_gpu"] == "skipped: no GPU", results
         assert results["test_good_gpu"] == results["bench_cuda_kernels"] == "ok", results
         assert results["algorithms correct"] == "exit 1", results

@@ -178,7 +178,8 @@ void checkSharded(const TrainOptions& options, int ranks) {
 std::string showSharded(const TrainOptions& options, const Dataset& samples, int ranks,
                         ShardLevel level) {
   const Mesh mesh = strategyMesh(options, ranks, Axis::shard);
-  const Network network(options.model, samples.shape, samples.classes);
+  const Network network(options.model, samples.shape, samples.classes,
+                        computeOf(options.device, options.precision, 0));
   const ShardLayout layout =
       shardLayout(sizesOf(network.nodes()), static_cast<std::size_t>(mesh.size(Axis::shard)),
                   unitBytes(options, level));

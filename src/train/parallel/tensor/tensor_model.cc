@@ -26,7 +26,7 @@ TensorModel::TensorModel(Communicator& line, const LayerValues& layers, const Sa
   makeSegments(input, part, compute);
   findWeights(layers, input, part);
   placeWeights();
-  initialise(layers, input, seed);
+  initialise(layers, input, seed, compute);
 }
 
 void TensorModel::makeSegments(const SampleShape& input, LayerRange part, Compute compute) {
@@ -87,8 +87,8 @@ void TensorModel::placeWeights() {
 
 /// All weights of the whole model are initialised one after the other in the same memory.
 void TensorModel::initialise(const LayerValues& layers, const SampleShape& input,
-                             std::uint64_t seed) {
-  Network all(layers, input);
+                             std::uint64_t seed, Compute compute) {
+  Network all(layers, input, kAllLayers, compute);
   std::size_t largest = 0;
   for (const Weight* weight : all.weights()) largest = std::max(largest, weight->size());
   Floats one(largest);

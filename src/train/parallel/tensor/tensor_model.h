@@ -79,7 +79,8 @@ class TensorModel : public PartModel {
   void makeSegments(const SampleShape& input, LayerRange part, Compute compute);
   void findWeights(const LayerValues& layers, const SampleShape& input, LayerRange part);
   void placeWeights();
-  void initialise(const LayerValues& layers, const SampleShape& input, std::uint64_t seed);
+  void initialise(const LayerValues& layers, const SampleShape& input, std::uint64_t seed,
+                  Compute compute);
   const float* sum(Floats& to, const float* values, std::size_t count);
   Batch evaluateFront(const Batch& batch);
 
