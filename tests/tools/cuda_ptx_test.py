@@ -37,6 +37,7 @@ atom.add.relaxed.gpu.u32 %r7,[%rd29],%r8;
 ld.relaxed.sys.global.v2.u64 {%rd30, %rd31}, [%rd32];
 st.relaxed.sys.global.v2.u64 [%rd33], {%rd30, %rd31};
 """
+EARLY = "griddepcontrol.wait;\ngriddepcontrol.launch_dependents;\n"
 # A plan that meets has no packets.
 MEET = PLAN[:PLAN.index("ld.relaxed.sys.global")] + """
 fence.proxy.alias;
@@ -70,7 +71,8 @@ SUMS = "_ZN12switchKernelILNS_8DataTypeE12ELNS_8ReduceOp4KindE0EEvv"
 HALF_SUMS = "_ZN12switchKernelILNS_8DataTypeE9ELNS_8ReduceOp4KindE0EEvv"
 SPREAD = "_ZN12switchKernelILNS_8DataTypeE1ELNS_8ReduceOp4KindE6EEvv"
 BITS = "_ZN10planKernelILNS_8DataTypeE1ELNS_8ReduceOp4KindE6EEvv"
-GOOD = [(FLOATS, PLAN + moving(4)), (BYTES, PLAN + moving(2)), (BITS, PLAN + moving(4)),
+GOOD = [(FLOATS, EARLY + PLAN + moving(4)), (BYTES, EARLY + PLAN + moving(2)),
+        (BITS, EARLY + PLAN + moving(4)),
         (SUMS, MEET + moving(4)), (HALF_SUMS, HALVES + moving(4)), (SPREAD, MOVES + moving(4)),
         ("_Z17switchProbeKernelv", SWITCH_PROBE),
         ("_Z15planBatchKernelv", PLAN + moving(4)), ("_Z11probeKernelv", PROBE),
@@ -101,6 +103,10 @@ MUTANTS = [
      "no st.release.sys.32"),
     ("a lane's clock of the block only", FLOATS, "ld.acquire.gpu.b64", "ld.acquire.cta.b64",
      "ld.acquire.cta.64 is not among"),
+    ("a start without a wait for the kernel ahead", FLOATS, "griddepcontrol.wait;", "",
+     "griddepcontrol ['launch_dependents'], not"),
+    ("a batch that lets the next kernel start", "_Z15planBatchKernelv", "fence.sc.gpu;",
+     "fence.sc.gpu;\ngriddepcontrol.launch_dependents;", "griddepcontrol ['launch_dependents']"),
     ("a claim without its fence", FLOATS, "fence.sc.gpu;\n", "", "no fence.sc.gpu"),
     ("packets in two pieces", FLOATS, "ld.relaxed.sys.global.v2.u64 {%rd30, %rd31}",
      "ld.relaxed.sys.global.u64 %rd30", "ld.relaxed.sys.64 is not among"),
@@ -163,7 +169,8 @@ def main(source):
         print(f"ok: {what} is caught")
     early = run(tool, [(SUMS, MEET)], target=80)
     assert early.returncode == 1 and "add.relaxed.sys.4x32 before sm_90" in early.stdout, early
-    empty = run(tool, [one if "switch" not in one[0] else (one[0], "") for one in GOOD], target=80)
+    empty = run(tool, [(name, "" if "switch" in name else body.replace(EARLY, ""))
+                       for name, body in GOOD], target=80)
     assert empty.returncode == 0, empty
     print("ok: what only sm_90 has is caught in code for earlier ones")
     unknown = run(tool, GOOD + [("_Z9newKernelv", "")])

@@ -336,7 +336,7 @@ TEST_CASE("plan: a table and --explain follow RONDO_RULES_FILE, and refuse a dam
   CHECK(explained.status == 0);
   CHECK(countOf(explained.out,
                 "* the planner chooses direct, by the rule for blocks of more than "
-                "8K.\n") == 1);
+                "8K and up to 4M.\n") == 1);
   CHECK(countOf(explained.out, "* the planner chooses ring, by the rules file: " + file + ":3\n") ==
         1);
   CHECK(countOf(explained.out, " Passed over: " + file + ":2: nvls needs a switch") == 1);
