@@ -28,6 +28,12 @@ inline constexpr int kMaxOutputs = 16;
 /// need more than 64 registers for a thread, so a multiprocessor holds one such block. Not
 /// measured.
 inline constexpr int kPlanThreads = 512;
+/// Tables and rings that a block copies to shared memory, where a read takes a fraction of the
+/// time. If the tables have more bytes, or a copy of the plan more channels, all of them stay in
+/// global memory. The table Program::after always does. An AllReduce by `direct` of 8 ranks has
+/// about 5 KiB and 14 channels. Not measured.
+inline constexpr std::size_t kStagedBytes = 16 << 10;
+inline constexpr std::uint32_t kStagedRings = 40;
 /// Polls of a flag between two polls of the words that end a launch. One of these is in host
 /// memory, which takes a microsecond; a poll of a flag takes about half of that. Not measured.
 inline constexpr std::uint32_t kPlanLooks = 256;

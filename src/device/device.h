@@ -57,7 +57,9 @@ class LaunchFunction {
   virtual ~LaunchFunction() = default;
   /// Starts one launch of ProgramHeader::blocks() blocks on `stream`. Allocates nothing and does
   /// not wait; may be captured in a graph. Everything that `launch` points to must stay valid until
-  /// the launch, or the last replay of the graph, has run. Throws Error(unsupported) if the blocks
+  /// the launch, or the last replay of the graph, has run. Its tables and rings may be read before
+  /// earlier kernels of the stream have ended, so only the host and copies may write these, never a
+  /// kernel. Throws Error(unsupported) if the blocks
   /// cannot all be resident at once, Error(system) if the launch fails.
   virtual void launch(const Launch& launch, Stream stream) const = 0;
 };

@@ -42,8 +42,8 @@ constexpr std::size_t kAlways = std::numeric_limits<std::size_t>::max();
 /// The first group that applies is used. Up to 8 ranks, all ranks may send to all others at once.
 /// Oversubscribed ranks take turns on a processor and each message costs a turn, so the fewest
 /// messages are fastest: measured with 3 to 64 ranks on 2 processors. The groups with "no, no, no"
-/// are for ranks with a processor each, in shared memory: measured with 4 and 8 ranks on 16
-/// processors (bench/results/2026-11-27-planner-shm-16.txt).
+/// are for ranks with a processor each, in shared memory: measured with 4 and 8 ranks on 12
+/// processors (bench/results/2026-11-27-planner-shm-16.txt has the choices, -times.json the times).
 constexpr Group kGroups[] = {
     // With a switch, a link carries 1 + 1/p blocks instead of 2 (p-1)/p, but the ranks pass two
     // barriers and stage their inputs. Not measured. Its two halves as separate collectives save
@@ -82,6 +82,7 @@ constexpr Group kGroups[] = {
        {1 * MiB, "tree"},
        {kAlways, "ring"},
        {kAlways, "direct"}}}},
+    // 8 B: butterfly 0.56, oneshot 0.62; 64 KiB: direct 17.5, butterfly 19.8 us.
     {{C::allreduce, 4, 4, no, no, no},
      {{{32 * KiB, "butterfly"}, {8 * KiB, "oneshot"}, {kAlways, "direct"}}}},
     // 8 B 0.83 (oneshot 1.07), 8 MiB 2428 us (direct 2916).
@@ -152,7 +153,9 @@ constexpr Group kGroups[] = {
     // Shared memory: 4 ranks, 8 B 5.9 and 2.7 us; 8 ranks, 64 KiB 936 and 612 us.
     {{C::alltoall, 1, 8, yes, no}, {{{kAlways, "direct"}}}},
     // 4 ranks: 8 B 0.59 (pairwise 0.76); 8 ranks: 16 KiB 8.7 us (pairwise 10.8).
-    {{C::alltoall, 3, 8, no, no, no}, {{{kAlways, "direct"}}}},
+    {{C::alltoall, 3, 7, no, no, no}, {{{kAlways, "direct"}}}},
+    // 1 KiB: bruck 4.0, direct 5.1 us.
+    {{C::alltoall, 8, 8, no, no, no}, {{{1 * KiB, "bruck"}, {kAlways, "direct"}}}},
     {{C::alltoall, 1, 8}, {{{kAlways, "pairwise"}}}},
     {{C::alltoall, 9}, {{{512, "bruck"}, {kAlways, "pairwise"}}}},
 

@@ -37,7 +37,7 @@ atom.add.relaxed.gpu.u32 %r7,[%rd29],%r8;
 ld.relaxed.sys.global.v2.u64 {%rd30, %rd31}, [%rd32];
 st.relaxed.sys.global.v2.u64 [%rd33], {%rd30, %rd31};
 """
-EARLY = "griddepcontrol.wait;\ngriddepcontrol.launch_dependents;\n"
+WAIT, NEXT = "griddepcontrol.wait;\n", "griddepcontrol.launch_dependents;\n"
 # A plan that meets has no packets.
 MEET = PLAN[:PLAN.index("ld.relaxed.sys.global")] + """
 fence.proxy.alias;
@@ -71,8 +71,8 @@ SUMS = "_ZN12switchKernelILNS_8DataTypeE12ELNS_8ReduceOp4KindE0EEvv"
 HALF_SUMS = "_ZN12switchKernelILNS_8DataTypeE9ELNS_8ReduceOp4KindE0EEvv"
 SPREAD = "_ZN12switchKernelILNS_8DataTypeE1ELNS_8ReduceOp4KindE6EEvv"
 BITS = "_ZN10planKernelILNS_8DataTypeE1ELNS_8ReduceOp4KindE6EEvv"
-GOOD = [(FLOATS, EARLY + PLAN + moving(4)), (BYTES, EARLY + PLAN + moving(2)),
-        (BITS, EARLY + PLAN + moving(4)),
+GOOD = [(FLOATS, WAIT + PLAN + moving(4) + NEXT), (BYTES, WAIT + PLAN + moving(2) + NEXT),
+        (BITS, WAIT + PLAN + moving(4) + NEXT),
         (SUMS, MEET + moving(4)), (HALF_SUMS, HALVES + moving(4)), (SPREAD, MOVES + moving(4)),
         ("_Z17switchProbeKernelv", SWITCH_PROBE),
         ("_Z15planBatchKernelv", PLAN + moving(4)), ("_Z11probeKernelv", PROBE),
@@ -105,6 +105,10 @@ MUTANTS = [
      "ld.acquire.cta.64 is not among"),
     ("a start without a wait for the kernel ahead", FLOATS, "griddepcontrol.wait;", "",
      "griddepcontrol ['launch_dependents'], not"),
+    ("a wait for the kernel ahead behind an access", FLOATS, WAIT,
+     "atom.add.relaxed.gpu.u64 %rd26,[%rd27],%rd28;\n" + WAIT, "before griddepcontrol.wait"),
+    ("a next kernel that starts before messages have come", FLOATS, WAIT + PLAN + moving(4) + NEXT,
+     WAIT + NEXT + PLAN + moving(4), "no wait for messages before"),
     ("a batch that lets the next kernel start", "_Z15planBatchKernelv", "fence.sc.gpu;",
      "fence.sc.gpu;\ngriddepcontrol.launch_dependents;", "griddepcontrol ['launch_dependents']"),
     ("a claim without its fence", FLOATS, "fence.sc.gpu;\n", "", "no fence.sc.gpu"),
@@ -169,7 +173,7 @@ def main(source):
         print(f"ok: {what} is caught")
     early = run(tool, [(SUMS, MEET)], target=80)
     assert early.returncode == 1 and "add.relaxed.sys.4x32 before sm_90" in early.stdout, early
-    empty = run(tool, [(name, "" if "switch" in name else body.replace(EARLY, ""))
+    empty = run(tool, [(name, "" if "switch" in name else body.replace(WAIT, "").replace(NEXT, ""))
                        for name, body in GOOD], target=80)
     assert empty.returncode == 0, empty
     print("ok: what only sm_90 has is caught in code for earlier ones")

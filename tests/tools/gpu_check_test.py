@@ -19,8 +19,8 @@ GPU = "#!/bin/sh\necho 'NVIDIA Test, 580.1, 9.0'\n"
 # "Builds" stubs: a test that fails, one that hangs with a child, and a benchmark.
 CMAKE = """#!/bin/sh
 if [ "$1" != --build ]; then
-  echo RONDO_CUDNN_INCLUDE:PATH=/usr/include > "$4/CMakeCache.txt"
-  echo RONDO_CUDNN_LIBRARY:FILEPATH=/usr/lib/libcudnn.so >> "$4/CMakeCache.txt"
+  echo > "$4/CMakeCache.txt"
+  echo RONDO_CUDNN_MISSING:INTERNAL= >> "$4/CMakeCache.txt"
   exit
 fi
 mkdir -p "$2/tests" "$2/bin"
@@ -148,6 +148,20 @@ def check_run(source):
         print("ok: what was predicted stands beside what was measured, term by term")
 
 
+def check_no_cudnn(source):
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder)
+        stubs = checkout(source, place)
+        text = CMAKE.replace("MISSING:INTERNAL=", "MISSING:INTERNAL=not built")
+        assert text != CMAKE
+        program(stubs / "cmake", text)
+        done = run(place, stubs, "--test-limit", "1")
+        report = json.loads(next((place / "results").glob("*-gpu.json")).read_text())
+        results = {row["step"]: row["result"] for row in report["steps"]}
+        assert results["train"] == "skipped: no cuDNN" and "train mlp, ps" not in results, done
+        print("ok: a build without cuDNN skips the trainings")
+
+
 def check_interrupted(source, number):
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
@@ -176,6 +190,39 @@ def check_interrupted(source, number):
             print(f"ok: {number.name} ends the tool and its step")
         else:
             raise AssertionError(f"{number.name} left the step running")
+
+
+def check_interrupted_debugger(source):
+    """SIGTERM while a debugger prints the stacks of a step that hangs."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder)
+        stubs = checkout(source, place)
+        program(stubs / "gdb", '#!/bin/sh\necho $2 > "$STUBS/new"; mv "$STUBS/new" "$STUBS/step"\n'
+                               "exec sleep 600\n")
+        tool = subprocess.Popen(
+            [sys.executable, str(place / "tools/gpu_check"), "--results", str(place / "results"),
+             "--build", str(place / "build"), "--test-limit", "1"], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, env={**os.environ, "STUBS": str(stubs),
+                                            "PATH": f"{stubs}:/usr/bin:/bin",
+                                            "CXX": str(stubs / "c++")})
+        try:
+            end = time.monotonic() + 60
+            while not (stubs / "step").exists():
+                assert time.monotonic() < end and tool.poll() is None, "no step was debugged"
+                time.sleep(0.02)
+            tool.terminate()
+            assert tool.wait(60) != 0
+        finally:
+            tool.kill()
+        step = int((stubs / "step").read_text())
+        end = time.monotonic() + 60
+        while pathlib.Path(f"/proc/{step}").exists():
+            state = pathlib.Path(f"/proc/{step}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            if state == "Z":
+                break
+            assert time.monotonic() < end, "the step that hangs still runs"
+            time.sleep(0.02)
+        print("ok: SIGTERM during the debugger ends the tool and the step that hangs")
 
 
 def check_no_torch(source):
@@ -218,6 +265,8 @@ def main(source):
     check_run(source)
     check_interrupted(source, signal.SIGINT)
     check_interrupted(source, signal.SIGTERM)
+    check_interrupted_debugger(source)
+    check_no_cudnn(source)
     check_no_torch(source)
     check_missing(source)
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/element/vector.h"
 #include "kernels/cuda/plan/kernel.cuh"
+#include "kernels/cuda/plan/staged.cuh"
 
 namespace rondo::kernels::cuda {
 
@@ -14,20 +14,13 @@ namespace rondo::kernels::cuda {
 template <class Block>
 RONDO_HOST_DEVICE void runBatch(const Batch& batch, std::uint32_t index, Launch& launch,
                                 Block& block) {
-  using Word = std::uint64_t;
-  static_assert(sizeof(Launch) % sizeof(Word) == 0 && alignof(Launch) == alignof(Word));
   const std::uint32_t lane = index / batch.copies, copy = index % batch.copies;
   RONDO_NO_UNROLL
   for (std::uint32_t j = batch.first[lane]; j < batch.first[lane + 1]; ++j) {
     const Job& job = batch.jobs[j];
     if (copy >= job.launch->program.copies) continue;
     block.all(true); // no thread reads the previous job's launch any more
-    const auto* from = reinterpret_cast<const std::byte*>(job.launch);
-    auto* to = reinterpret_cast<std::byte*>(&launch);
-    RONDO_NO_UNROLL
-    for (std::size_t at = block.thread() * sizeof(Word); at < sizeof(Launch);
-         at += block.threads() * sizeof(Word))
-      PlainAccess::store(to + at, PlainAccess::load<Word>(from + at));
+    copyWords(reinterpret_cast<std::byte*>(&launch), job.launch, sizeof(Launch), block);
     block.all(true);
     // run() begins with a barrier and reads these only after it.
     if (block.thread() == 0) {

@@ -14,24 +14,24 @@ class EarlyBlock : public DeviceBlock {
  public:
   using DeviceBlock::DeviceBlock;
 
-  /// Waits until all kernels ahead of this one on the stream have ended and their writes are
-  /// visible.
+  /// Waits until the kernel ahead of this one on the stream has ended and its writes are visible.
+  /// That kernel has waited for the one before it, so all earlier kernels have ended.
   __device__ void awaitEarlier() const { asm volatile("griddepcontrol.wait;" : : : "memory"); }
-  /// The kernel behind this one may start. Called when the block waits for no other rank any more:
-  /// this kernel will end whatever room that one takes.
+  /// Lets the next kernel of the stream start. Called when the block waits for no other rank any
+  /// more: from then on this kernel ends even if the next one occupies all free multiprocessors.
   __device__ void ending() const {
     asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
   }
 };
 
-/// Grid: ProgramHeader::blocks(). Shared memory: max_places LiveOperands.
+/// Grid: ProgramHeader::blocks(). Dynamic shared memory: max_places LiveOperands.
 template <DataType kType, ReduceOp::Kind kOp>
 __global__ void __launch_bounds__(kPlanThreads, 1)
     planKernel(const __grid_constant__ Launch launch) {
   extern __shared__ std::uint64_t shared[];
   auto* const ends = reinterpret_cast<LiveOperand*>(shared);
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  __shared__ StagedLaunch memory;
+  __shared__ StagedLaunch<> memory;
   EarlyBlock block(ends);
   const Launch& staged = memory.stage(launch, blockIdx.x, block);
   block.awaitEarlier();

@@ -28,9 +28,9 @@ class PlanFunction {
 
   /// Makes one launch of ProgramHeader::blocks() blocks on `stream`. Allocates nothing and does not
   /// wait; may be captured in a graph. All data of `launch` must stay valid until the launch, or
-  /// the last replay of the graph, has run. The device of the construction must be current. Throws
-  /// Error(unsupported) if the blocks cannot all be resident at once, Error(system) if the launch
-  /// fails.
+  /// the last replay of the graph, has run; tables and rings see LaunchFunction::launch(). The
+  /// device of the construction must be current. Throws Error(unsupported) if the blocks cannot all
+  /// be resident at once, Error(system) if the launch fails.
   void launch(const device::Launch& launch, device::Stream stream) const;
 
  private:

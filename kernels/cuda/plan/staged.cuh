@@ -4,24 +4,34 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/element/vector.h"
 #include "kernels/cuda/plan/wait.cuh"
+#include "kernels/cuda/tuning.h"
 
 namespace rondo::kernels::cuda {
 
-/// A block reads its tables many times, and often nothing else can be done meanwhile. Shared memory
-/// answers several times faster than global memory. Tables of more than kStagedBytes, or rings of
-/// more than kStagedRings channels, stay in global memory.
-inline constexpr std::size_t kStagedBytes = 16 << 10;
-inline constexpr std::uint32_t kStagedRings = 40;
+/// Copies to memory that the block shares. `bytes`: a multiple of 8; both sides are aligned to 8.
+template <class Block>
+RONDO_HOST_DEVICE void copyWords(std::byte* to, const void* from, std::size_t bytes,
+                                 const Block& block) {
+  using Word = std::uint64_t;
+  const auto* const source = static_cast<const std::byte*>(from);
+  RONDO_NO_UNROLL
+  for (std::size_t at = block.thread() * sizeof(Word); at < bytes;
+       at += block.threads() * sizeof(Word))
+    PlainAccess::store(to + at, PlainAccess::load<Word>(source + at));
+}
 
-/// Has plain words, because shared memory of a GPU has no constructors.
+/// Has plain bytes, because shared memory of a GPU has no constructors. `kBytes`, `kRings`: room
+/// for tables and rings.
+template <std::size_t kBytes = kStagedBytes, std::uint32_t kRings = kStagedRings>
 class StagedLaunch {
  public:
   /// Returns a launch that equals `original`, whose tables are in this memory if they fit. Each
   /// thread of the block calls it. `index`: of the block, see ProgramHeader::blocks().
   ///
-  /// It reads nothing that a kernel writes: tables and rings are copied from host memory. So the
-  /// kernel ahead of this launch on the stream may still run.
+  /// It reads nothing that a kernel writes, see LaunchFunction::launch(). So the kernel ahead of
+  /// this launch on the stream may still run.
   template <class Block>
   RONDO_HOST_DEVICE const Launch& stage(const Launch& original, std::uint32_t index, Block& block) {
     const Program& program = original.program;
@@ -29,11 +39,11 @@ class StagedLaunch {
     const auto bytes =
         static_cast<std::size_t>(reinterpret_cast<const std::byte*>(program.after) - from);
     const std::size_t first_ring = std::size_t{index / program.lanes} * program.channels;
-    const bool fits = bytes <= kStagedBytes && program.channels <= kStagedRings;
-    copy(launch_, &original, sizeof(Launch), block);
+    const bool fits = bytes <= kBytes && program.channels <= kRings;
+    copyWords(launch_, &original, sizeof(Launch), block);
     if (fits) {
-      copy(tables_, from, bytes, block);
-      copy(rings_, original.rings + first_ring, program.channels * sizeof(Ring), block);
+      copyWords(tables_, from, bytes, block);
+      copyWords(rings_, original.rings + first_ring, program.channels * sizeof(Ring), block);
     }
     block.all(true);
     auto& staged = *reinterpret_cast<Launch*>(launch_);
@@ -50,27 +60,19 @@ class StagedLaunch {
   }
 
  private:
-  /// `bytes`: a multiple of 8.
-  template <class Block>
-  static RONDO_HOST_DEVICE void copy(std::uint64_t* to, const void* from, std::size_t bytes,
-                                     const Block& block) {
-    const auto* const words = static_cast<const std::uint64_t*>(from);
-    RONDO_NO_UNROLL
-    for (std::size_t i = block.thread(); i < bytes / sizeof(std::uint64_t); i += block.threads())
-      to[i] = words[i];
-  }
   /// Points a table to its copy. `from`: where the tables begin that were copied.
   template <class T>
   RONDO_HOST_DEVICE void move(const T*& table, const std::byte* from) const {
-    table = reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(tables_) +
-                                       (reinterpret_cast<const std::byte*>(table) - from));
+    table =
+        reinterpret_cast<const T*>(tables_ + (reinterpret_cast<const std::byte*>(table) - from));
   }
 
-  static_assert(sizeof(Launch) % sizeof(std::uint64_t) == 0);
-  static_assert(sizeof(Ring) % sizeof(std::uint64_t) == 0);
-  alignas(16) std::uint64_t launch_[sizeof(Launch) / sizeof(std::uint64_t)];
-  alignas(16) std::uint64_t tables_[kStagedBytes / sizeof(std::uint64_t)];
-  alignas(16) std::uint64_t rings_[kStagedRings * sizeof(Ring) / sizeof(std::uint64_t)];
+  static constexpr std::size_t kAlign = 16;
+  static_assert(sizeof(Launch) % 8 == 0 && alignof(Launch) <= kAlign);
+  static_assert(sizeof(Ring) % 8 == 0 && alignof(Ring) <= kAlign);
+  alignas(kAlign) std::byte launch_[sizeof(Launch)];
+  alignas(kAlign) std::byte tables_[kBytes];
+  alignas(kAlign) std::byte rings_[kRings * sizeof(Ring)];
 };
 
 } // namespace rondo::kernels::cuda

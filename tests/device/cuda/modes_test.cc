@@ -68,6 +68,19 @@ TEST_CASE("cuda: no rank waits for a multiprocessor that another rank keeps") {
   }
 }
 
+// Proves: on GPUs before sm_90, whose kernels do not wait for the kernel ahead of them, and with
+// drivers that cannot capture such launches, no launch starts early.
+TEST_CASE("cuda: launches start early only where the code waits and the driver can capture them") {
+  for (const FakeCuda::Settings& settings :
+       {FakeCuda::Settings{.architecture = 80}, FakeCuda::Settings{.driver = 12020},
+        FakeCuda::Settings{}}) {
+    INFO("sm_" << settings.architecture << ", driver " << settings.driver);
+    const CudaMachine machine(settings);
+    CHECK(runCases(2, 1, onGpu(), {{.count = 1, .type = DataType::int32}}) == "");
+    CHECK(machine.complaints() == "");
+  }
+}
+
 // Proves: nothing that a rank does for its first calls waits for kernels of ranks that wait for it,
 // even if the driver waits wherever it may.
 TEST_CASE("cuda: a driver that waits for running kernels blocks no rank") {

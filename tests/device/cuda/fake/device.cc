@@ -34,7 +34,7 @@ cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
 }
 cudaError_t CUDARTAPI cudaDriverGetVersion(int* version) {
   Entry entry(__func__);
-  *version = CUDART_VERSION;
+  *version = entry.state.settings.driver;
   return cudaSuccess;
 }
 cudaError_t CUDARTAPI cudaGetDevice(int* device) {

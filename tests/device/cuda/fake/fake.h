@@ -27,6 +27,8 @@ class FakeCuda {
     /// Pinned allocation, registration, a kernel's first use, and calls that free memory at once
     /// wait until no kernel runs on the device, as a driver may.
     bool pessimistic = false;
+    int architecture = 90;   ///< for which kernels were compiled
+    int driver = 13000;      ///< CUDA version of the driver
     bool multicasts = false; ///< a switch connects the devices
     /// Stores of the test kernel through the switch are lost.
     bool lose_switch_stores = false;

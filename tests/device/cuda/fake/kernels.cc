@@ -202,7 +202,7 @@ extern "C" {
 cudaError_t CUDARTAPI cudaFuncGetAttributes(cudaFuncAttributes* about, const void* kernel) {
   Entry entry(__func__);
   *about = {};
-  about->ptxVersion = 90;
+  about->ptxVersion = entry.state.settings.architecture;
   load(entry, kernel, entry.state.current());
   return cudaSuccess;
 }
@@ -219,10 +219,15 @@ cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t* config, cons
   CUstream_st* stream = entry.state.streamOf(config->stream);
   if (!fencesApart(*config))
     entry.state.complain("the fences of a plan kernel wait for the program's kernels");
-  if (startsEarly(*config) != static_cast<const Kernel*>(kernel)->waits)
+  const auto& settings = entry.state.settings;
+  const bool may = static_cast<const Kernel*>(kernel)->waits && settings.architecture >= 90 &&
+                   settings.driver >= 12030;
+  if (startsEarly(*config) && !may)
     entry.state.complain(
-        "a kernel starts early that does not wait for the kernel ahead of it, or "
-        "starts late although it waits");
+        "a kernel starts early that does not wait for the kernel ahead of it, or that cannot be "
+        "captured");
+  if (!startsEarly(*config) && may)
+    entry.state.complain("a kernel starts late that may start early");
   if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
   load(entry, kernel, stream->device);
   return entry.result(
