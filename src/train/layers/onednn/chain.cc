@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "train/layers/onednn/describe.h"
+
 namespace rondo::training::onednn {
 
 namespace {
@@ -15,7 +17,7 @@ bool takesRelu(const LayerValue& value) {
 
 bool finite(const Tensor& tensor) {
   const std::size_t bytes = tensor.get_desc().get_size();
-  if (tensor.get_desc().data_type() == Type::bf16) {
+  if (typeOf(tensor.get_desc()) == Type::bf16) {
     // A value with all of these bits set is infinite or NaN.
     constexpr std::uint16_t kExponent = 0x7F80;
     const auto* const values = static_cast<const std::uint16_t*>(tensor.get_data_handle());
@@ -50,7 +52,7 @@ Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in, const
       site_.release(mark, output_);
     };
     // A linear layer may get channels of 1 x 1 places as features.
-    if (std::holds_alternative<Linear>(node.value) && output_.get_desc().dims().size() > 2)
+    if (std::holds_alternative<Linear>(node.value) && dimsOf(output_.get_desc()).size() > 2)
       add(Flatten{});
     std::visit(add, node.value);
     behind_learners = behind_learners || learns(node);

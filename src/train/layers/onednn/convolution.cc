@@ -1,6 +1,7 @@
 // Convolutions by oneDNN, with bias and the ReLU after them, in the layouts that oneDNN prefers.
 #include <optional>
 
+#include "train/layers/onednn/describe.h"
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/relu.h"
 #include "train/layers/onednn/weights.h"
@@ -18,10 +19,10 @@ using BackWeights = dnnl::convolution_backward_weights;
 /// 32 x 32: 10.3 and 2.3 (one core of an EPYC 9004).
 constexpr std::size_t kFewChannels = 16;
 
-/// Returns the description that make(algorithm, allow_empty) gives: Winograd if it is wanted and
-/// supported, else direct.
+/// Returns the description that make(algorithm, may_fail) gives: Winograd if it is wanted and
+/// supported, else direct. oneDNN 3 has no Winograd on x86.
 template <class Make>
-auto describe(bool winograd, const Make& make) {
+auto preferred(bool winograd, const Make& make) {
   if (winograd)
     if (auto description = make(dnnl::algorithm::convolution_winograd, true)) return description;
   return make(dnnl::algorithm::convolution_direct, false);
@@ -86,13 +87,13 @@ class ConvolutionLayer : public Layer {
   void buildForward(const Tensor& in) {
     const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
                                                : dnnl::prop_kind::forward_inference;
-    description_ = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
-      return Forward::primitive_desc(
-          with_bias_ ? Forward::desc(kind, algorithm, like(in_dims_), like(filter_), biasLayout(),
-                                     like(out_dims_), strides_, padding_, padding_)
-                     : Forward::desc(kind, algorithm, like(in_dims_), like(filter_),
-                                     like(out_dims_), strides_, padding_, padding_),
-          attributes(relu_), site_.engine(), allow_empty);
+    description_ = preferred(winograd_, [&](dnnl::algorithm algorithm, bool may_fail) {
+      const Setting setting{site_.engine(), attributes(relu_), may_fail};
+      return with_bias_
+                 ? describe<Forward>(setting, kind, algorithm, like(in_dims_), like(filter_),
+                                     biasLayout(), like(out_dims_), strides_, padding_, padding_)
+                 : describe<Forward>(setting, kind, algorithm, like(in_dims_), like(filter_),
+                                     like(out_dims_), strides_, padding_, padding_);
     });
     const Converted source(site_, in, description_.src_desc(), Lifetime::forward);
     convert_in_ = source.convert;
@@ -110,13 +111,14 @@ class ConvolutionLayer : public Layer {
 
   /// Returns the gradient in the layout that the primitive wants.
   Tensor buildWeights(const Tensor& gradient) {
-    const auto description = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
-      return BackWeights::primitive_desc(
-          with_bias_ ? BackWeights::desc(algorithm, like(in_dims_), any(filter_), biasLayout(),
-                                         like(out_dims_), strides_, padding_, padding_)
-                     : BackWeights::desc(algorithm, like(in_dims_), any(filter_), like(out_dims_),
-                                         strides_, padding_, padding_),
-          attributes(), site_.engine(), description_, allow_empty);
+    const auto description = preferred(winograd_, [&](dnnl::algorithm algorithm, bool may_fail) {
+      const Setting setting{site_.engine(), attributes(), may_fail};
+      return with_bias_ ? describeBack<BackWeights>(setting, description_, algorithm,
+                                                    like(in_dims_), any(filter_), biasLayout(),
+                                                    like(out_dims_), strides_, padding_, padding_)
+                        : describeBack<BackWeights>(setting, description_, algorithm,
+                                                    like(in_dims_), any(filter_), like(out_dims_),
+                                                    strides_, padding_, padding_);
     });
     const Converted given(site_, gradient, description.diff_dst_desc(), Lifetime::passing);
     const Converted source(site_, in_, description.src_desc(), Lifetime::passing);
@@ -135,10 +137,10 @@ class ConvolutionLayer : public Layer {
   }
 
   Tensor buildData(const Tensor& gradient) {
-    const auto description = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
-      return BackData::primitive_desc(
-          {algorithm, like(in_dims_), like(filter_), like(out_dims_), strides_, padding_, padding_},
-          attributes(), site_.engine(), description_, allow_empty);
+    const auto description = preferred(winograd_, [&](dnnl::algorithm algorithm, bool may_fail) {
+      return describeBack<BackData>({site_.engine(), attributes(), may_fail}, description_,
+                                    algorithm, like(in_dims_), like(filter_), like(out_dims_),
+                                    strides_, padding_, padding_);
     });
     const Converted given(site_, gradient, description.diff_dst_desc(), Lifetime::passing);
     convert_data_gradient_ = given.convert;

@@ -1,4 +1,5 @@
 // Max and average pooling by oneDNN, in the layout of the input.
+#include "train/layers/onednn/describe.h"
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/op.h"
 
@@ -25,10 +26,10 @@ class PoolLayer : public Layer {
     const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
                                                : dnnl::prop_kind::forward_inference;
     const Layout layout = in_.get_desc();
-    description_ = {{kind, pooling_.algorithm, layout, any(out_dims_, layout.data_type()),
-                     pooling_.strides, pooling_.kernel, pooling_.padding, pooling_.padding},
-                    attributes(),
-                    site_.engine()};
+    description_ =
+        describe<Forward>({site_.engine(), attributes()}, kind, pooling_.algorithm, layout,
+                          any(out_dims_, typeOf(layout)), pooling_.strides, pooling_.kernel,
+                          since3(Dims{0, 0}), pooling_.padding, pooling_.padding);
     output_ = site_.tensor(description_.dst_desc(), Lifetime::forward);
     Arguments arguments = {{DNNL_ARG_SRC, in_}, {DNNL_ARG_DST, output_}};
     if (description_.workspace_desc().get_size() > 0) {
@@ -40,10 +41,10 @@ class PoolLayer : public Layer {
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
     if (!wanted) return {};
-    const Back::primitive_desc description(
-        {pooling_.algorithm, in_.get_desc(), output_.get_desc(), pooling_.strides, pooling_.kernel,
-         pooling_.padding, pooling_.padding},
-        attributes(), site_.engine(), description_);
+    const auto description =
+        describeBack<Back>({site_.engine(), attributes()}, description_, pooling_.algorithm,
+                           in_.get_desc(), output_.get_desc(), pooling_.strides, pooling_.kernel,
+                           since3(Dims{0, 0}), pooling_.padding, pooling_.padding);
     const Converted given(site_, gradient, output_.get_desc(), Lifetime::passing);
     convert_ = given.convert;
     Tensor result = site_.tensor(in_.get_desc(), Lifetime::passing);
