@@ -157,7 +157,11 @@ TEST_CASE("pools: loss and gradients equal the reference") {
                     in};
       };
       checkAll({with("max", MaxPool{window}), with("average", AveragePool{window}),
-                with("global average", GlobalAveragePool{})});
+                with("global average", GlobalAveragePool{}),
+                {"max of a ReLU",
+                 {Convolution{in.channels, {.kernel = 3, .padding = 1}}, Relu{}, MaxPool{window},
+                  Flatten{}, Linear{kClasses}},
+                 in}});
     }
 }
 

@@ -15,6 +15,13 @@ bool takesRelu(const LayerValue& value) {
                     value);
 }
 
+/// Whether nodes[i] is a convolution before a ReLU and a max pool.
+bool pooledRelu(const std::vector<Node>& nodes, std::size_t i) {
+  return i + 2 < nodes.size() && std::holds_alternative<Convolution>(nodes[i].value) &&
+         std::holds_alternative<Relu>(nodes[i + 1].value) &&
+         std::holds_alternative<MaxPool>(nodes[i + 2].value);
+}
+
 bool finite(const Tensor& tensor) {
   const std::size_t bytes = tensor.get_desc().get_size();
   if (typeOf(tensor.get_desc()) == Type::bf16) {
@@ -45,8 +52,13 @@ Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in, const
     const Node& node = nodes[i];
     const bool relu = takesRelu(node.value) && i + 1 < nodes.size() &&
                       std::holds_alternative<Relu>(nodes[i + 1].value);
+    const bool pooled_relu = pooledRelu(nodes, i) || (i >= 2 && pooledRelu(nodes, i - 2));
     const auto add = [&](const auto& value) {
-      links_.push_back({build(value, {.site = site, .node = node, .in = output_, .relu = relu}),
+      links_.push_back({build(value, {.site = site,
+                                      .node = node,
+                                      .in = output_,
+                                      .relu = relu,
+                                      .pooled_relu = pooled_relu}),
                         behind_learners, i});
       output_ = links_.back().layer->output();
       site_.release(mark, output_);

@@ -35,6 +35,7 @@ class ConvolutionLayer : public Layer {
         node_(from.node),
         winograd_(node_.in.channels >= kFewChannels),
         relu_(from.relu),
+        relu_back_here_(from.relu && !from.pooled_relu),
         with_bias_(value.bias) {
     const auto dim = [](std::size_t size) { return static_cast<dnnl::memory::dim>(size); };
     const SampleShape &in = node_.in, &out = node_.out;
@@ -50,7 +51,7 @@ class ConvolutionLayer : public Layer {
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
     Tensor output_gradient = gradient;
-    if (relu_) {
+    if (relu_back_here_) {
       relu_back_ = ReluBack(site_, output_, gradient);
       output_gradient = relu_back_.gradient();
     }
@@ -155,7 +156,7 @@ class ConvolutionLayer : public Layer {
 
   Site& site_;
   const Node& node_;
-  bool winograd_, relu_, with_bias_;
+  bool winograd_, relu_, relu_back_here_, with_bias_;
   Dims filter_, strides_, padding_, in_dims_, out_dims_;
   Forward::primitive_desc description_;
   Tensor in_; ///< input in the layout of the forward pass
