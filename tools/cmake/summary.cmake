@@ -23,7 +23,7 @@ rondo_report("zlib" "${ZLIB_FOUND}" "no librondo_train, no `rondo train` (Debian
 if(RONDO_DNNL_MISSING)
   rondo_report("oneDNN" OFF "no `rondo train` on CPUs: ${RONDO_DNNL_MISSING}")
 else()
-  rondo_report("oneDNN" ON "")
+  rondo_report("oneDNN ${Dnnl_VERSION}" ON "")
 endif()
 rondo_report("CLI11" "${CLI11_FOUND}" "the command rondo is not built (Debian: libcli11-dev)")
 rondo_report("nlohmann_json" "${nlohmann_json_FOUND}"

@@ -133,6 +133,7 @@ TEST_CASE("convolutions: loss and gradients equal the reference") {
   checkAll({
       alone("1 x 1", 2, {.kernel = 1}, {1, 1, 1}),
       alone("first, grey", 8, {.kernel = 3, .padding = 1}, {1, 6, 7}),
+      alone("first, grey, stride", 8, {.kernel = 5, .stride = 2, .padding = 2}, {1, 9, 6}),
       alone("first, colour", 16, {.kernel = 5, .stride = 2, .padding = 2}, {3, 9, 8}),
       between("16 to 32", 32, {.kernel = 3, .padding = 1}, {16, 4, 5}),
       between("stride", 16, {.kernel = 3, .stride = 2, .padding = 1}, {16, 5, 5}),
@@ -157,7 +158,11 @@ TEST_CASE("pools: loss and gradients equal the reference") {
                     in};
       };
       checkAll({with("max", MaxPool{window}), with("average", AveragePool{window}),
-                with("global average", GlobalAveragePool{})});
+                with("global average", GlobalAveragePool{}),
+                {"max of a ReLU",
+                 {Convolution{in.channels, {.kernel = 3, .padding = 1}}, Relu{}, MaxPool{window},
+                  Flatten{}, Linear{kClasses}},
+                 in}});
     }
 }
 

@@ -2,6 +2,7 @@
 // batch, or of all ranks' batches.
 #include <optional>
 
+#include "train/layers/onednn/describe.h"
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/rank_statistics.h"
 #include "train/layers/onednn/weights.h"
@@ -16,7 +17,7 @@ class BatchNormLayer : public Layer {
  public:
   explicit BatchNormLayer(const Blueprint& from)
       : site_(from.site), node_(from.node), relu_(from.relu), in_(from.in) {
-    const Layout channels = plain({in_.get_desc().dims()[1]});
+    const Layout channels = plain({dimsOf(in_.get_desc())[1]});
     output_ = site_.tensor(in_.get_desc(), Lifetime::forward);
     scale_.emplace(site_, *node_.weights[0], channels, channels);
     shift_.emplace(site_, *node_.weights[1], channels, channels);
@@ -25,7 +26,7 @@ class BatchNormLayer : public Layer {
   }
 
   Tensor buildBack(const Tensor& gradient, bool) override {
-    const Layout layout = in_.get_desc(), channels = plain({layout.dims()[1]});
+    const Layout layout = in_.get_desc(), channels = plain({dimsOf(layout)[1]});
     const Converted given(site_, gradient, layout, Lifetime::passing);
     convert_ = given.convert;
     result_ = site_.tensor(layout, Lifetime::passing);
@@ -35,11 +36,11 @@ class BatchNormLayer : public Layer {
                        {DNNL_ARG_MEAN, mean_},
                        {DNNL_ARG_VARIANCE, variance_},
                        {DNNL_ARG_SCALE, scale_->tensor()},
-                       {DNNL_ARG_SHIFT, shift_->tensor()},
                        {DNNL_ARG_DIFF_DST, given.tensor},
                        {DNNL_ARG_DIFF_SRC, result_},
                        {DNNL_ARG_DIFF_SCALE, made_scale_->tensor()},
                        {DNNL_ARG_DIFF_SHIFT, made_shift_->tensor()}};
+    if (kBackwardTakesShift) back_arguments_.emplace_back(DNNL_ARG_SHIFT, shift_->tensor());
     if (relu_) back_arguments_.emplace_back(DNNL_ARG_WORKSPACE, kept_);
     back_ = backOf(description_, Flags::none);
     return result_;
@@ -71,11 +72,12 @@ class BatchNormLayer : public Layer {
   std::size_t places() const { return site_.binding().count * node_.in.height * node_.in.width; }
 
   dnnl::batch_normalization_forward::primitive_desc forwardOf(Flags more) const {
-    return {{site_.binding().training ? dnnl::prop_kind::forward_training
-                                      : dnnl::prop_kind::forward_inference,
-             in_.get_desc(), BatchNorm::kEpsilon, flags(more)},
-            attributes(),
-            site_.engine()};
+    const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
+                                               : dnnl::prop_kind::forward_inference;
+    const Layout layout = in_.get_desc();
+    return describe<dnnl::batch_normalization_forward>({site_.engine(), attributes()}, kind, layout,
+                                                       since3(layout), BatchNorm::kEpsilon,
+                                                       flags(more));
   }
 
   Flags flags(Flags more) const {
@@ -85,13 +87,10 @@ class BatchNormLayer : public Layer {
 
   Op backOf(const dnnl::batch_normalization_forward::primitive_desc& forward, Flags more) const {
     const Layout layout = in_.get_desc();
-    return Op::of<dnnl::batch_normalization_backward>(
-        site_,
-        {{dnnl::prop_kind::backward, layout, layout, BatchNorm::kEpsilon, flags(more)},
-         attributes(),
-         site_.engine(),
-         forward},
-        back_arguments_);
+    const auto description = describeBack<dnnl::batch_normalization_backward>(
+        {site_.engine(), attributes()}, forward, dnnl::prop_kind::backward, layout, since3(layout),
+        layout, BatchNorm::kEpsilon, flags(more));
+    return Op::of<dnnl::batch_normalization_backward>(site_, description, back_arguments_);
   }
 
   Arguments forwardArguments() const {

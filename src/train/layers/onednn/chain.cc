@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "train/layers/onednn/describe.h"
+
 namespace rondo::training::onednn {
 
 namespace {
@@ -13,9 +15,16 @@ bool takesRelu(const LayerValue& value) {
                     value);
 }
 
+/// Whether nodes[i] is a convolution before a ReLU and a max pool.
+bool pooledRelu(const std::vector<Node>& nodes, std::size_t i) {
+  return i + 2 < nodes.size() && std::holds_alternative<Convolution>(nodes[i].value) &&
+         std::holds_alternative<Relu>(nodes[i + 1].value) &&
+         std::holds_alternative<MaxPool>(nodes[i + 2].value);
+}
+
 bool finite(const Tensor& tensor) {
   const std::size_t bytes = tensor.get_desc().get_size();
-  if (tensor.get_desc().data_type() == Type::bf16) {
+  if (typeOf(tensor.get_desc()) == Type::bf16) {
     // A value with all of these bits set is infinite or NaN.
     constexpr std::uint16_t kExponent = 0x7F80;
     const auto* const values = static_cast<const std::uint16_t*>(tensor.get_data_handle());
@@ -43,14 +52,19 @@ Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in, const
     const Node& node = nodes[i];
     const bool relu = takesRelu(node.value) && i + 1 < nodes.size() &&
                       std::holds_alternative<Relu>(nodes[i + 1].value);
+    const bool pooled_relu = pooledRelu(nodes, i) || (i >= 2 && pooledRelu(nodes, i - 2));
     const auto add = [&](const auto& value) {
-      links_.push_back({build(value, {.site = site, .node = node, .in = output_, .relu = relu}),
+      links_.push_back({build(value, {.site = site,
+                                      .node = node,
+                                      .in = output_,
+                                      .relu = relu,
+                                      .pooled_relu = pooled_relu}),
                         behind_learners, i});
       output_ = links_.back().layer->output();
       site_.release(mark, output_);
     };
     // A linear layer may get channels of 1 x 1 places as features.
-    if (std::holds_alternative<Linear>(node.value) && output_.get_desc().dims().size() > 2)
+    if (std::holds_alternative<Linear>(node.value) && dimsOf(output_.get_desc()).size() > 2)
       add(Flatten{});
     std::visit(add, node.value);
     behind_learners = behind_learners || learns(node);

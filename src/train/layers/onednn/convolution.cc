@@ -1,6 +1,8 @@
 // Convolutions by oneDNN, with bias and the ReLU after them, in the layouts that oneDNN prefers.
 #include <optional>
 
+#include "train/layers/onednn/describe.h"
+#include "train/layers/onednn/kernel_rows.h"
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/relu.h"
 #include "train/layers/onednn/weights.h"
@@ -18,10 +20,10 @@ using BackWeights = dnnl::convolution_backward_weights;
 /// 32 x 32: 10.3 and 2.3 (one core of an EPYC 9004).
 constexpr std::size_t kFewChannels = 16;
 
-/// Returns the description that make(algorithm, allow_empty) gives: Winograd if it is wanted and
-/// supported, else direct.
+/// Returns the description that make(algorithm, may_fail) gives: Winograd if it is wanted and
+/// supported, else direct. oneDNN 3 has no Winograd on x86.
 template <class Make>
-auto describe(bool winograd, const Make& make) {
+auto preferred(bool winograd, const Make& make) {
   if (winograd)
     if (auto description = make(dnnl::algorithm::convolution_winograd, true)) return description;
   return make(dnnl::algorithm::convolution_direct, false);
@@ -34,22 +36,24 @@ class ConvolutionLayer : public Layer {
         node_(from.node),
         winograd_(node_.in.channels >= kFewChannels),
         relu_(from.relu),
+        relu_back_here_(from.relu && !from.pooled_relu),
         with_bias_(value.bias) {
     const auto dim = [](std::size_t size) { return static_cast<dnnl::memory::dim>(size); };
     const SampleShape &in = node_.in, &out = node_.out;
     const Window& window = value.window;
-    filter_ = {dim(value.channels), dim(in.channels), dim(window.kernel), dim(window.kernel)};
-    strides_ = {dim(window.stride), dim(window.stride)};
-    padding_ = {dim(window.padding), dim(window.padding)};
     const auto count = dim(site_.binding().count);
-    in_dims_ = {count, dim(in.channels), dim(in.height), dim(in.width)};
-    out_dims_ = {count, dim(out.channels), dim(out.height), dim(out.width)};
+    sizes_ = {
+        .in = {count, dim(in.channels), dim(in.height), dim(in.width)},
+        .filter = {dim(value.channels), dim(in.channels), dim(window.kernel), dim(window.kernel)},
+        .out = {count, dim(out.channels), dim(out.height), dim(out.width)},
+        .strides = {dim(window.stride), dim(window.stride)},
+        .padding = {dim(window.padding), dim(window.padding)}};
     buildForward(from.in);
   }
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
     Tensor output_gradient = gradient;
-    if (relu_) {
+    if (relu_back_here_) {
       relu_back_ = ReluBack(site_, output_, gradient);
       output_gradient = relu_back_.gradient();
     }
@@ -67,6 +71,7 @@ class ConvolutionLayer : public Layer {
   void backward(const GradientReady& ready) override {
     relu_back_.run();
     convert_gradient_.run();
+    if (rows_) copyRows(numbers(in_), sizes_, numbers(rows_));
     convert_source_.run();
     made_->aim();
     if (made_bias_) made_bias_->aim();
@@ -80,25 +85,46 @@ class ConvolutionLayer : public Layer {
   }
 
  private:
-  Layout biasLayout() const { return plain({filter_[0]}); }
+  static float* numbers(const Tensor& tensor) {
+    return static_cast<float*>(tensor.get_data_handle());
+  }
+
+  Layout biasLayout() const { return plain({sizes_.filter[0]}); }
   Layout like(const Dims& dims) const { return any(dims, site_.multiplied()); }
 
-  void buildForward(const Tensor& in) {
+  Forward::primitive_desc describeForward(const ConvolutionSizes& sizes) const {
     const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
                                                : dnnl::prop_kind::forward_inference;
-    description_ = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
-      return Forward::primitive_desc(
-          with_bias_ ? Forward::desc(kind, algorithm, like(in_dims_), like(filter_), biasLayout(),
-                                     like(out_dims_), strides_, padding_, padding_)
-                     : Forward::desc(kind, algorithm, like(in_dims_), like(filter_),
-                                     like(out_dims_), strides_, padding_, padding_),
-          attributes(relu_), site_.engine(), allow_empty);
+    const Layout in = like(sizes.in), filter = like(sizes.filter), out = like(sizes.out);
+    return preferred(winograd_, [&](dnnl::algorithm algorithm, bool may_fail) {
+      const Setting setting{site_.engine(), attributes(relu_), may_fail};
+      return with_bias_ ? describe<Forward>(setting, kind, algorithm, in, filter, biasLayout(), out,
+                                            sizes.strides, sizes.padding, sizes.padding)
+                        : describe<Forward>(setting, kind, algorithm, in, filter, out,
+                                            sizes.strides, sizes.padding, sizes.padding);
     });
+  }
+
+  BackWeights::primitive_desc describeWeights(const ConvolutionSizes& sizes,
+                                              const Forward::primitive_desc& forward) const {
+    const Layout in = like(sizes.in), filter = any(sizes.filter), out = like(sizes.out);
+    return preferred(winograd_, [&](dnnl::algorithm algorithm, bool may_fail) {
+      const Setting setting{site_.engine(), attributes(), may_fail};
+      return with_bias_
+                 ? describeBack<BackWeights>(setting, forward, algorithm, in, filter, biasLayout(),
+                                             out, sizes.strides, sizes.padding, sizes.padding)
+                 : describeBack<BackWeights>(setting, forward, algorithm, in, filter, out,
+                                             sizes.strides, sizes.padding, sizes.padding);
+    });
+  }
+
+  void buildForward(const Tensor& in) {
+    description_ = describeForward(sizes_);
     const Converted source(site_, in, description_.src_desc(), Lifetime::forward);
     convert_in_ = source.convert;
     in_ = source.tensor;
     output_ = site_.tensor(description_.dst_desc(), Lifetime::forward);
-    packed_.emplace(site_, *node_.weights[0], plain(filter_), description_.weights_desc());
+    packed_.emplace(site_, *node_.weights[0], plain(sizes_.filter), description_.weights_desc());
     Arguments arguments = {
         {DNNL_ARG_SRC, in_}, {DNNL_ARG_WEIGHTS, packed_->tensor()}, {DNNL_ARG_DST, output_}};
     if (with_bias_) {
@@ -108,21 +134,27 @@ class ConvolutionLayer : public Layer {
     forward_ = Op::of<Forward>(site_, description_, std::move(arguments));
   }
 
+  /// Whether a gradient of the weights would multiply channels that the input does not have.
+  bool multipliesNothing(const BackWeights::primitive_desc& description) const {
+    const Layout has = plain(sizes_.in);
+    return sizes_.in[1] == 1 && sizes_.filter[2] > 1 && in_.get_desc() == has &&
+           description.src_desc().get_size() > has.get_size();
+  }
+
   /// Returns the gradient in the layout that the primitive wants.
   Tensor buildWeights(const Tensor& gradient) {
-    const auto description = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
-      return BackWeights::primitive_desc(
-          with_bias_ ? BackWeights::desc(algorithm, like(in_dims_), any(filter_), biasLayout(),
-                                         like(out_dims_), strides_, padding_, padding_)
-                     : BackWeights::desc(algorithm, like(in_dims_), any(filter_), like(out_dims_),
-                                         strides_, padding_, padding_),
-          attributes(), site_.engine(), description_, allow_empty);
-    });
+    ConvolutionSizes sizes = sizes_;
+    auto description = describeWeights(sizes, description_);
+    if (multipliesNothing(description)) {
+      sizes = rowsAsChannels(sizes_);
+      description = describeWeights(sizes, describeForward(sizes));
+      rows_ = site_.tensor(plain(sizes.in), Lifetime::passing);
+    }
     const Converted given(site_, gradient, description.diff_dst_desc(), Lifetime::passing);
-    const Converted source(site_, in_, description.src_desc(), Lifetime::passing);
+    const Converted source(site_, rows_ ? rows_ : in_, description.src_desc(), Lifetime::passing);
     convert_gradient_ = given.convert;
     convert_source_ = source.convert;
-    made_.emplace(site_, *node_.weights[0], plain(filter_), description.diff_weights_desc());
+    made_.emplace(site_, *node_.weights[0], plain(sizes.filter), description.diff_weights_desc());
     Arguments arguments = {{DNNL_ARG_SRC, source.tensor},
                            {DNNL_ARG_DIFF_DST, given.tensor},
                            {DNNL_ARG_DIFF_WEIGHTS, made_->tensor()}};
@@ -135,14 +167,15 @@ class ConvolutionLayer : public Layer {
   }
 
   Tensor buildData(const Tensor& gradient) {
-    const auto description = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
-      return BackData::primitive_desc(
-          {algorithm, like(in_dims_), like(filter_), like(out_dims_), strides_, padding_, padding_},
-          attributes(), site_.engine(), description_, allow_empty);
+    const auto description = preferred(winograd_, [&](dnnl::algorithm algorithm, bool may_fail) {
+      return describeBack<BackData>(
+          {site_.engine(), attributes(), may_fail}, description_, algorithm, like(sizes_.in),
+          like(sizes_.filter), like(sizes_.out), sizes_.strides, sizes_.padding, sizes_.padding);
     });
     const Converted given(site_, gradient, description.diff_dst_desc(), Lifetime::passing);
     convert_data_gradient_ = given.convert;
-    data_packed_.emplace(site_, *node_.weights[0], plain(filter_), description.weights_desc());
+    data_packed_.emplace(site_, *node_.weights[0], plain(sizes_.filter),
+                         description.weights_desc());
     Tensor result = site_.tensor(description.diff_src_desc(), Lifetime::passing);
     back_data_ = Op::of<BackData>(site_, description,
                                   {{DNNL_ARG_DIFF_DST, given.tensor},
@@ -153,10 +186,11 @@ class ConvolutionLayer : public Layer {
 
   Site& site_;
   const Node& node_;
-  bool winograd_, relu_, with_bias_;
-  Dims filter_, strides_, padding_, in_dims_, out_dims_;
+  bool winograd_, relu_, relu_back_here_, with_bias_;
+  ConvolutionSizes sizes_;
   Forward::primitive_desc description_;
-  Tensor in_; ///< input in the layout of the forward pass
+  Tensor in_;   ///< input in the layout of the forward pass
+  Tensor rows_; ///< the same with kernel rows as channels, or empty
   std::optional<Packed> packed_, bias_, data_packed_;
   std::optional<Unpacked> made_, made_bias_;
   Op convert_in_, forward_;

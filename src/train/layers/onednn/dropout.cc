@@ -1,5 +1,6 @@
 // Dropout on the CPU: the random factors of a sample depend on its number.
 #include "train/layers/dropout.h"
+#include "train/layers/onednn/describe.h"
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/op.h"
 
@@ -13,7 +14,7 @@ class DropoutLayer : public Layer {
   DropoutLayer(const Dropout& value, const Blueprint& from)
       : site_(from.site),
         dropping_(value, from.node.path),
-        in_(site_, from.in, plain(from.in.get_desc().dims()), Lifetime::forward),
+        in_(site_, from.in, plain(dimsOf(from.in.get_desc())), Lifetime::forward),
         factors_(site_.binding().count * from.node.in.size()) {
     output_ = site_.tensor(in_.tensor.get_desc(), Lifetime::forward);
   }

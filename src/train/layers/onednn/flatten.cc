@@ -1,4 +1,5 @@
 // Flattening: the same values with another shape. It copies only if the layout is not plain.
+#include "train/layers/onednn/describe.h"
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/op.h"
 
@@ -11,12 +12,12 @@ class FlattenLayer : public Layer {
   explicit FlattenLayer(const Blueprint& from)
       : site_(from.site),
         in_(from.in),
-        placed_(site_, in_, plain(in_.get_desc().dims(), in_.get_desc().data_type()),
+        placed_(site_, in_, plain(dimsOf(in_.get_desc()), typeOf(in_.get_desc())),
                 Lifetime::forward) {
-    const Dims dims = in_.get_desc().dims();
+    const Dims dims = dimsOf(in_.get_desc());
     Dims flat = {dims[0], 1};
     for (std::size_t i = 1; i < dims.size(); ++i) flat[1] *= dims[i];
-    output_ = site_.view(plain(flat, in_.get_desc().data_type()));
+    output_ = site_.view(plain(flat, typeOf(in_.get_desc())));
     output_.set_data_handle(placed_.tensor.get_data_handle());
   }
 

@@ -37,6 +37,9 @@ struct Blueprint {
   const Node& node;
   Tensor in;
   bool relu; ///< a ReLU follows, which the layer computes too
+  /// A max pool and the convolution with a ReLU before it: the pool computes the backward pass of
+  /// the ReLU, on its own output, which is smaller. A window whose maximum is zero has no gradient.
+  bool pooled_relu = false;
 };
 
 // build() of each layer

@@ -1,6 +1,7 @@
 // Linear layers by oneDNN: inner products with bias and the ReLU after them.
 #include <optional>
 
+#include "train/layers/onednn/describe.h"
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/relu.h"
 #include "train/layers/onednn/weights.h"
@@ -24,17 +25,17 @@ class LinearLayer : public Layer {
         bias_(*from.node.weights[1]),
         relu_(from.relu) {
     const auto out = static_cast<dnnl::memory::dim>(from.node.out.channels);
-    const Dims in = from.in.get_desc().dims();
+    const Dims in = dimsOf(from.in.get_desc());
     const Converted source(site_, from.in, plain(in, site_.multiplied()), Lifetime::forward);
     convert_in_ = source.convert;
     in_ = source.tensor;
     weight_layout_ = plain({out, in[1]});
     bias_layout_ = plain({out});
     const bool training = site_.binding().training;
-    forward_description_ = Forward::primitive_desc(
-        {training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
-         in_.get_desc(), weightLayout(site_.multiplied()), bias_layout_, plain({in[0], out})},
-        attributes(relu_), site_.engine());
+    forward_description_ = describe<Forward>(
+        {site_.engine(), attributes(relu_)},
+        training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+        in_.get_desc(), weightLayout(site_.multiplied()), bias_layout_, plain({in[0], out}));
     output_ = site_.tensor(forward_description_.dst_desc(), Lifetime::forward);
     packed_weight_.emplace(site_, weight_, weight_layout_, forward_description_.weights_desc());
     packed_bias_.emplace(site_, bias_, bias_layout_, bias_layout_);
@@ -52,7 +53,7 @@ class LinearLayer : public Layer {
       output_gradient = relu_back_.gradient();
     }
     const Converted given(site_, output_gradient,
-                          plain(output_gradient.get_desc().dims(), site_.multiplied()),
+                          plain(dimsOf(output_gradient.get_desc()), site_.multiplied()),
                           Lifetime::passing);
     convert_gradient_ = given.convert;
     buildWeights(given.tensor);
@@ -83,13 +84,13 @@ class LinearLayer : public Layer {
   /// The layout of the weights or their gradient in the primitive: plain for float32, otherwise the
   /// one that oneDNN prefers, because a copy is made anyway.
   Layout weightLayout(Type type) const {
-    return site_.multiplied() == Type::f32 ? weight_layout_ : any(weight_layout_.dims(), type);
+    return site_.multiplied() == Type::f32 ? weight_layout_ : any(dimsOf(weight_layout_), type);
   }
 
   void buildWeights(const Tensor& gradient) {
-    const BackWeights::primitive_desc description(
-        {in_.get_desc(), weightLayout(Type::f32), bias_layout_, gradient.get_desc()}, attributes(),
-        site_.engine(), forward_description_);
+    const auto description = describeBack<BackWeights>(
+        {site_.engine(), attributes()}, forward_description_, in_.get_desc(),
+        weightLayout(Type::f32), bias_layout_, gradient.get_desc());
     made_weight_.emplace(site_, weight_, weight_layout_, description.diff_weights_desc());
     made_bias_.emplace(site_, bias_, bias_layout_, bias_layout_);
     back_weights_ = Op::of<BackWeights>(site_, description,
@@ -100,9 +101,9 @@ class LinearLayer : public Layer {
   }
 
   Tensor buildData(const Tensor& gradient) {
-    const BackData::primitive_desc description(
-        {plain(in_.get_desc().dims()), weightLayout(site_.multiplied()), gradient.get_desc()},
-        attributes(), site_.engine(), forward_description_);
+    const auto description = describeBack<BackData>(
+        {site_.engine(), attributes()}, forward_description_, plain(dimsOf(in_.get_desc())),
+        weightLayout(site_.multiplied()), gradient.get_desc());
     data_weight_.emplace(site_, weight_, weight_layout_, description.weights_desc());
     Tensor result = site_.tensor(description.diff_src_desc(), Lifetime::passing);
     back_data_ = Op::of<BackData>(site_, description,

@@ -5,6 +5,7 @@
 
 #include "base/no_signals.h"
 #include "rondo/error.h"
+#include "train/layers/onednn/describe.h"
 
 namespace rondo::training::onednn {
 
@@ -39,7 +40,7 @@ dnnl::primitive_attr attributes(bool relu) {
   dnnl::primitive_attr result = attributes();
   if (!relu) return result;
   dnnl::post_ops after;
-  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+  appendRelu(after);
   result.set_post_ops(after);
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "rondo/error.h"
 #include "train/layers/onednn/chain.h"
+#include "train/layers/onednn/describe.h"
 #include "train/layers/onednn/softmax_cross_entropy.h"
 
 namespace rondo::training::onednn {
@@ -26,7 +27,7 @@ float* values(const Tensor& tensor) { return static_cast<float*>(tensor.get_data
 class Outlet {
  public:
   Outlet(Site& site, const Tensor& made)
-      : out_(site, made, plain(made.get_desc().dims()), Lifetime::kept) {
+      : out_(site, made, plain(dimsOf(made.get_desc())), Lifetime::kept) {
     if (site.binding().training) gradient_ = site.tensor(out_.tensor.get_desc(), Lifetime::kept);
   }
 

@@ -1,6 +1,7 @@
 // Sums statistics over ranks, and corrects the gradient for their dependence on the input.
 #include "train/layers/onednn/rank_statistics.h"
 
+#include "train/layers/onednn/describe.h"
 #include "train/layers/values.h"
 
 namespace rondo::training::onednn {
@@ -14,10 +15,10 @@ float* numbers(const Tensor& tensor) { return static_cast<float*>(tensor.get_dat
 
 /// Normalises `in` with given statistics, scale and shift.
 Op affine(Site& site, const Tensor& in, Arguments arguments) {
-  const Forward::primitive_desc description(
-      {dnnl::prop_kind::forward_inference, in.get_desc(), BatchNorm::kEpsilon,
-       Flags::use_scale | Flags::use_shift | Flags::use_global_stats},
-      attributes(), site.engine());
+  const Layout layout = in.get_desc();
+  const auto description = describe<Forward>(
+      {site.engine(), attributes()}, dnnl::prop_kind::forward_inference, layout, since3(layout),
+      BatchNorm::kEpsilon, Flags::use_scale | Flags::use_shift | Flags::use_global_stats);
   return Op::of<Forward>(site, description, std::move(arguments));
 }
 
@@ -29,13 +30,13 @@ RankStatistics::RankStatistics(Site& site, const Tensor& in, const Tensor& gradi
       variance_(variance),
       own_mean_(site.tensor(mean.get_desc(), Lifetime::kept)),
       own_variance_(site.tensor(mean.get_desc(), Lifetime::kept)),
-      sums_(static_cast<std::size_t>(in.get_desc().dims()[1])),
+      sums_(static_cast<std::size_t>(dimsOf(in.get_desc())[1])),
       scale_(site.tensor(mean.get_desc(), Lifetime::kept)),
       shift_(site.tensor(mean.get_desc(), Lifetime::kept)),
       correction_(site.tensor(in.get_desc(), Lifetime::kept)) {
-  const Forward::primitive_desc own(
-      {dnnl::prop_kind::forward_training, in.get_desc(), BatchNorm::kEpsilon, Flags::none},
-      attributes(), site.engine());
+  const auto own =
+      describe<Forward>({site.engine(), attributes()}, dnnl::prop_kind::forward_training,
+                        in.get_desc(), since3(in.get_desc()), BatchNorm::kEpsilon, Flags::none);
   statistics_ = Op::of<Forward>(site, own,
                                 {{DNNL_ARG_SRC, in},
                                  {DNNL_ARG_MEAN, own_mean_},
@@ -50,7 +51,9 @@ RankStatistics::RankStatistics(Site& site, const Tensor& in, const Tensor& gradi
                      {DNNL_ARG_DST, correction_}});
   const Layout layout = gradient.get_desc();
   add_ = Op::of<dnnl::binary>(
-      site, {{dnnl::algorithm::binary_add, layout, layout, layout}, attributes(), site.engine()},
+      site,
+      describe<dnnl::binary>({site.engine(), attributes()}, dnnl::algorithm::binary_add, layout,
+                             layout, layout),
       {{DNNL_ARG_SRC_0, gradient}, {DNNL_ARG_SRC_1, correction_}, {DNNL_ARG_DST, gradient}});
 }
 

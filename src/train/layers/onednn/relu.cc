@@ -1,14 +1,15 @@
 // ReLU as a layer of its own, and the backward pass of a fused ReLU.
 #include "train/layers/onednn/relu.h"
 
+#include "train/layers/onednn/describe.h"
 #include "train/layers/onednn/layer.h"
 
 namespace rondo::training::onednn {
 
 dnnl::eltwise_forward::primitive_desc reluForward(Site& site, const Layout& layout) {
-  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_relu, layout, 0.0F},
-          attributes(),
-          site.engine()};
+  return describe<dnnl::eltwise_forward>(
+      {site.engine(), attributes()}, dnnl::prop_kind::forward_training,
+      dnnl::algorithm::eltwise_relu, layout, since3(layout), 0.0F);
 }
 
 ReluBack::ReluBack(Site& site, const Tensor& output, const Tensor& gradient) {
@@ -16,12 +17,12 @@ ReluBack::ReluBack(Site& site, const Tensor& output, const Tensor& gradient) {
   const Converted given(site, gradient, layout, Lifetime::passing);
   convert_ = given.convert;
   masked_ = site.tensor(layout, Lifetime::passing);
-  const dnnl::eltwise_backward::primitive_desc description(
-      {dnnl::algorithm::eltwise_relu_use_dst_for_bwd, layout, layout, 0.0F}, attributes(),
-      site.engine(),
-      {{dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_relu_use_dst_for_bwd, layout,
-        0.0F},
-       site.engine()});
+  constexpr auto kAlgorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
+  const auto forward =
+      describe<dnnl::eltwise_forward>({site.engine(), {}}, dnnl::prop_kind::forward_training,
+                                      kAlgorithm, layout, since3(layout), 0.0F);
+  const auto description = describeBack<dnnl::eltwise_backward>(
+      {site.engine(), attributes()}, forward, kAlgorithm, layout, since3(layout), layout, 0.0F);
   mask_ = Op::of<dnnl::eltwise_backward>(
       site, description,
       {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, given.tensor}, {DNNL_ARG_DIFF_SRC, masked_}});

@@ -1,5 +1,6 @@
 // Residual by oneDNN: adds two chains with the same input, and computes the ReLU after the sum.
 #include "train/layers/onednn/chain.h"
+#include "train/layers/onednn/describe.h"
 #include "train/layers/onednn/relu.h"
 
 namespace rondo::training::onednn {
@@ -13,8 +14,8 @@ struct Sum {
     const Layout layout = a.get_desc();
     const Converted other(site, b, layout, Lifetime::passing);
     convert = other.convert;
-    const dnnl::binary::primitive_desc description(
-        {dnnl::algorithm::binary_add, layout, layout, layout}, attributes(relu), site.engine());
+    const auto description = describe<dnnl::binary>(
+        {site.engine(), attributes(relu)}, dnnl::algorithm::binary_add, layout, layout, layout);
     add = Op::of<dnnl::binary>(
         site, description,
         {{DNNL_ARG_SRC_0, a}, {DNNL_ARG_SRC_1, other.tensor}, {DNNL_ARG_DST, to}});

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "train/layers/onednn/describe.h"
+
 namespace rondo::training::onednn {
 
 namespace {
@@ -19,9 +21,9 @@ float exponentials(const float* row, std::size_t classes, float highest, float* 
 } // namespace
 
 SoftmaxCrossEntropy::SoftmaxCrossEntropy(Site& site, const Tensor& in)
-    : in_(site, in, plain(in.get_desc().dims()), Lifetime::kept),
-      gradient_(site.tensor(plain(in.get_desc().dims()), Lifetime::kept)),
-      classes_(static_cast<std::size_t>(in.get_desc().dims()[1])) {}
+    : in_(site, in, plain(dimsOf(in.get_desc())), Lifetime::kept),
+      gradient_(site.tensor(plain(dimsOf(in.get_desc())), Lifetime::kept)),
+      classes_(static_cast<std::size_t>(dimsOf(in.get_desc())[1])) {}
 
 double SoftmaxCrossEntropy::loss(const Batch& batch) {
   in_.convert.run();
