@@ -157,8 +157,7 @@ c10d::ErrorType Backend::getError() {
                                                : c10d::ErrorType::COMM_ERROR;
 }
 
-void Backend::abort() {
-  const std::string reason = "rank " + std::to_string(getRank()) + " aborted the group";
+void Backend::abort(const std::string& reason) {
   for (const auto& [index, member] : on_devices_)
     if (member) member->communicator.abort(reason);
   if (member_ && member_->messenger) member_->messenger->abort(reason);

@@ -80,7 +80,8 @@ class Backend : public c10d::Backend {
   WorkPointer endCoalescing() override;
 
   /// Ends all calls in flight with an error, on all ranks.
-  void abort() override;
+  void abort() override { abort("its program aborted the group"); }
+  void abort(const std::string& reason);
   /// Waits for the calls in flight, and leaves the group.
   void shutdown() override;
 

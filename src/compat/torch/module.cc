@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <optional>
+#include <string>
 
 #include "compat/torch/backend.h"
 
@@ -57,6 +58,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   property<&rondo::Options::socket_interface>(options, "socket_interface", "RONDO_SOCKET_IFNAME");
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "ProcessGroupRondo")
       .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"),
+           py::call_guard<py::gil_scoped_release>())
+      .def("_abort", py::overload_cast<const std::string&>(&Backend::abort), py::arg("reason"),
            py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("options", [](Backend& self) {
         return c10::static_intrusive_pointer_cast<Backend::Options>(self.getBackendOptions());

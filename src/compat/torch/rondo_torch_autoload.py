@@ -6,7 +6,8 @@ TORCH_DEVICE_BACKEND_AUTOLOAD=0 turns that off. Rondo's library is loaded with t
 
 
 def _create(place, options=None):
-    from rondo_torch import _C
+    from rondo_torch import _C, _prepare_end
+    _prepare_end()
     return _C.create(place, options)
 
 

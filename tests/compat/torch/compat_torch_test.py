@@ -9,7 +9,7 @@ import time
 import traceback
 
 MODULES = ["collectives", "semantics", "callbacks", "faults", "training", "cplusplus", "elastic",
-           "layouts", "messages", "package"]
+           "ends", "layouts", "messages", "package"]
 
 
 def main():

@@ -2,9 +2,6 @@
 
 import datetime
 import gc
-import subprocess
-import sys
-import tempfile
 import time
 
 import torch
@@ -213,32 +210,6 @@ def test_one_store_serves_again():
 
 def test_data_loaders_fork():
     ranks(2, loaders)
-
-
-LEAVES = """
-import sys, time
-import numpy, rondo_torch, torch
-import torch.distributed as dist
-rank = int(sys.argv[1])
-dist.init_process_group("rondo", store=dist.FileStore(sys.argv[2], 2), rank=rank, world_size=2)
-dist.all_reduce(torch.ones(1))
-time.sleep(4 * rank)
-dist.all_reduce(torch.from_numpy(numpy.ones(1 << 20)), async_op=rank == 0)
-"""
-
-
-def test_a_process_that_ends_completes_its_calls():
-    """Rank 0 ends without destroy_process_group() while the other has not made the call yet."""
-    with tempfile.TemporaryDirectory() as folder:
-        jobs = [subprocess.Popen([sys.executable, "-c", LEAVES, str(rank), folder + "/store"],
-                                 stderr=subprocess.PIPE, text=True) for rank in range(2)]
-        try:
-            for rank, job in enumerate(jobs):
-                errors = job.communicate(timeout=120)[1]
-                assert job.returncode == 0, f"rank {rank} ended with {job.returncode}: {errors}"
-        finally:
-            for job in jobs:
-                job.kill()
 
 
 def test_options():
