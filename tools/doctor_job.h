@@ -56,7 +56,7 @@ struct JobFacts {
 std::vector<DoctorFinding> judgeLinks(const std::vector<RankFacts>& ranks, const LinkFacts& links,
                                       const std::vector<int>& ignored);
 /// Ranks whose pairs are measured again, alone, if pairs look slow: all of a job of up to 16.
-/// Otherwise one of each node, and for a way within nodes 16 of those on nodes with the slowest
+/// Otherwise one of each node, and for a way within nodes 8 of those on nodes with the slowest
 /// pairs, among them the slowest pair.
 std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts& links);
 /// All findings: of each rank, with the ranks that have it, and of ranks compared with each other.

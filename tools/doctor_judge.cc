@@ -157,11 +157,12 @@ std::vector<DoctorFinding> judgeLinks(const std::vector<RankFacts>& ranks, const
 }
 
 std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts& links) {
-  constexpr std::size_t kMany = 16;
+  constexpr std::size_t kSmall = 16, kFew = 8;
+  const std::size_t most = ranks.size() <= kSmall ? kSmall : kFew;
   std::set<int> chosen;
   const auto nodeOf = [&](int rank) { return ranks[static_cast<std::size_t>(rank)].node; };
   const auto add = [&](int rank) {
-    if (chosen.size() < kMany) chosen.insert(rank);
+    if (chosen.size() < most) chosen.insert(rank);
   };
   const int all = static_cast<int>(ranks.size());
   std::vector<PairFacts> pairs = links.pairs;
@@ -170,14 +171,14 @@ std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts
   const bool within = std::all_of(pairs.begin(), pairs.end(), [&](const PairFacts& pair) {
     return nodeOf(pair.a) == nodeOf(pair.b);
   });
-  if (ranks.size() > kMany && !within) {
+  if (ranks.size() > kSmall && !within) {
     std::set<std::string> nodes;
     for (int rank = 0; rank < all; ++rank)
       if (nodes.insert(nodeOf(rank)).second) chosen.insert(rank);
     return chosen;
   }
   for (const PairFacts& pair : pairs) {
-    if (chosen.size() == kMany) break;
+    if (chosen.size() == most) break;
     add(pair.a), add(pair.b);
     for (int rank = 0; rank < all; ++rank)
       if (nodeOf(rank) == nodeOf(pair.a)) add(rank);

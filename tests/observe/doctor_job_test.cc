@@ -99,13 +99,12 @@ TEST_CASE("doctor: in a large job the slowest pairs of a host are among those me
       (a / 8 == b / 8 ? within : across)
           .pairs.push_back({a, b, 1e-5, a == 33 && b == 38 ? 1e7 : 1e9 + a, false});
   const std::set<int> repeated = ranksToRepeat(ranks, within);
-  CHECK(repeated.size() == 16);
-  for (int rank = 32; rank < 40; ++rank) CHECK(repeated.contains(rank));
+  CHECK(repeated == std::set<int>{32, 33, 34, 35, 36, 37, 38, 39});
   CHECK(ranksToRepeat(ranks, across) == std::set<int>{0, 8, 16, 24, 32, 40, 48, 56});
   const auto many = ranksOn(1, 40);
   const std::set<int> some = ranksToRepeat(
       many, linksOf(40, false, [](int a, int b) { return a == 20 && b == 30 ? 1e7 : 1e9; }));
-  CHECK((some.size() == 16 && some.contains(20) && some.contains(30)));
+  CHECK((some.size() == 8 && some.contains(20) && some.contains(30)));
   CHECK(ranksToRepeat(ranksOn(3, 2), linksOf(6, false, [](int, int) { return 1e9; })).size() == 6);
 }
 
