@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,10 @@ struct JobFacts {
 /// `ignored`: ranks whose slowness has another cause.
 std::vector<DoctorFinding> judgeLinks(const std::vector<RankFacts>& ranks, const LinkFacts& links,
                                       const std::vector<int>& ignored);
+/// Ranks whose pairs are measured again, alone, if pairs look slow: all of a job of up to 16.
+/// Otherwise one of each node, and for a way within nodes 8 of those on nodes with the slowest
+/// pairs, among them the slowest pair.
+std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts& links);
 /// All findings: of each rank, with the ranks that have it, and of ranks compared with each other.
 std::vector<DoctorFinding> judgeJob(const JobFacts& job);
 /// Ranks that get far less processor time than the others.

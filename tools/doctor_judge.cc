@@ -135,7 +135,10 @@ class LinkJudge {
               std::to_string(pair.b) + " (" + factsOf(pair.b).host + ") " +
               rateText(pair.bandwidth) + " pass by " + way_ + ", between others and these ranks " +
               rateText(usual),
-          "look at the route between these hosts (ip route get ADDRESS)");
+          factsOf(pair.a).node == factsOf(pair.b).node
+              ? "look for other programs on their processors (top), and for their places (rondo "
+                "topo)"
+              : "look at the route between these hosts (ip route get ADDRESS)");
     }
   }
 
@@ -151,6 +154,36 @@ class LinkJudge {
 std::vector<DoctorFinding> judgeLinks(const std::vector<RankFacts>& ranks, const LinkFacts& links,
                                       const std::vector<int>& ignored) {
   return LinkJudge(ranks, links, ignored).run();
+}
+
+std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts& links) {
+  constexpr std::size_t kSmall = 16, kFew = 8;
+  const std::size_t most = ranks.size() <= kSmall ? kSmall : kFew;
+  std::set<int> chosen;
+  const auto nodeOf = [&](int rank) { return ranks[static_cast<std::size_t>(rank)].node; };
+  const auto add = [&](int rank) {
+    if (chosen.size() < most) chosen.insert(rank);
+  };
+  const int all = static_cast<int>(ranks.size());
+  std::vector<PairFacts> pairs = links.pairs;
+  std::sort(pairs.begin(), pairs.end(),
+            [](const PairFacts& a, const PairFacts& b) { return a.bandwidth < b.bandwidth; });
+  const bool within = std::all_of(pairs.begin(), pairs.end(), [&](const PairFacts& pair) {
+    return nodeOf(pair.a) == nodeOf(pair.b);
+  });
+  if (ranks.size() > kSmall && !within) {
+    std::set<std::string> nodes;
+    for (int rank = 0; rank < all; ++rank)
+      if (nodes.insert(nodeOf(rank)).second) chosen.insert(rank);
+    return chosen;
+  }
+  for (const PairFacts& pair : pairs) {
+    if (chosen.size() == most) break;
+    add(pair.a), add(pair.b);
+    for (int rank = 0; rank < all; ++rank)
+      if (nodeOf(rank) == nodeOf(pair.a)) add(rank);
+  }
+  return chosen;
 }
 
 std::vector<int> starved(const std::vector<RankFacts>& ranks) {

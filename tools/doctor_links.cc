@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kPings = 8;
 /// What looks slow is measured so often, until it does not.
-constexpr int kLooksAlone = 3;
+constexpr int kLooksAlone = 5;
 /// Bytes that all pairs move together: about two seconds of one machine's memory.
 constexpr std::size_t kTogether = std::size_t{1} << 30;
 constexpr std::size_t kLeast = 64 << 10, kMost = 1 << 20;
@@ -159,22 +159,6 @@ std::string attempt(Communicator& control, const Body& body) {
   return {};
 }
 
-/// Pairs to measure again, alone, if some of the way look slow: all of a small job, otherwise those
-/// of one rank for each node.
-std::vector<PairFacts> again(const std::vector<RankFacts>& ranks, const LinkFacts& links) {
-  if (judgeLinks(ranks, links, {}).empty()) return {};
-  constexpr std::size_t kSmall = 16;
-  std::set<int> chosen;
-  std::set<std::string> nodes;
-  for (std::size_t r = 0; r < ranks.size(); ++r)
-    if (ranks.size() <= kSmall || nodes.insert(ranks[r].node).second)
-      chosen.insert(static_cast<int>(r));
-  std::vector<PairFacts> pairs;
-  for (const PairFacts& pair : links.pairs)
-    if (chosen.contains(pair.a) && chosen.contains(pair.b)) pairs.push_back(pair);
-  return pairs;
-}
-
 /// The pair was measured alone. The best of such measurements counts: what other programs take from
 /// a link they take for a moment.
 void keepBetter(LinkFacts& links, PairFacts one) {
@@ -205,12 +189,13 @@ std::string measureOn(Communicator& control, Communicator& comm, const std::stri
   if (!why.empty()) return why;
   // Every rank has the same data from here on, and judges them alike.
   LinkFacts links{way, gathered(control, pairs.all())};
+  const std::set<int> repeated = ranksToRepeat(job.ranks, links);
   for (int look = 0; look < kLooksAlone; ++look) {
-    const auto slow = again(job.ranks, links);
-    if (slow.empty()) break;
+    if (judgeLinks(job.ranks, links, {}).empty()) break;
     Pairs alone(comm, kMost);
     why = attempt(control, [&] {
-      for (const PairFacts& pair : slow) {
+      for (const PairFacts& pair : links.pairs) {
+        if (!repeated.contains(pair.a) || !repeated.contains(pair.b)) continue;
         comm.barrier();
         if (comm.rank() == pair.a) alone.measure(pair.b);
         if (comm.rank() == pair.b) alone.measure(pair.a);

@@ -69,8 +69,10 @@ void printJson(const Dumps& dumps) {
           {{"kind", finding.kind}, {"culprit", finding.culprit}, {"text", finding.text}});
       if (finding.peer >= 0) findings.back()["peer"] = finding.peer;
       if (finding.culprit < 0) continue;
-      page["culprits"].push_back(
-          {{"communicator", id}, {"rank", finding.culprit}, {"kind", finding.kind}});
+      page["culprits"].push_back({{"communicator", id},
+                                  {"rank", finding.culprit},
+                                  {"kind", finding.kind},
+                                  {"text", finding.text}});
       if (finding.peer >= 0) page["culprits"].back()["peer"] = finding.peer;
     }
     for (const auto& [number, rank] : ranks) {

@@ -144,7 +144,12 @@ class Judge {
       if (rank.open && rank.ended)
         found_.push_back({"died", number,
                           "rank " + std::to_string(number) + " died: its process, " + rank.process +
-                              ", has ended"});
+                              ", has ended" + lastCall(rank)});
+  }
+
+  static std::string lastCall(const RecordedRank& rank) {
+    if (const RecordedCall* const call = inFlight(rank)) return " in " + call->text();
+    return rank.calls.empty() ? "" : " after " + rank.calls.back().text();
   }
 
   void followCollective(int waiter, const RecordedCall& call) {
@@ -307,8 +312,27 @@ class Judge {
     if ((failure_->code == "timeout" && waiting_.contains(culprit)) ||
         (failure_->code == "mismatch" && !found_.empty()))
       culprit = -1;
-    found_.push_back(
-        {"failure", culprit, "the communicator failed: " + failure_->code + ": " + failure_->text});
+    found_.push_back({"failure", culprit,
+                      "the communicator failed: " + failure_->code + ": " + failure_->text +
+                          (certain() ? endedCall() : "")});
+  }
+
+  /// The first collective that the failure ended, and the ranks that were in it. (Errors that are
+  /// not certain name their call themselves.)
+  std::string endedCall() const {
+    std::map<std::uint64_t, Party> ended;
+    for (const auto& [number, rank] : ranks_)
+      for (const RecordedCall& call : rank.calls)
+        if (number != failure_->culprit && !call.completed && !call.p2p)
+          ended.try_emplace(call.sequence, Party{&call, {}}).first->second.ranks.push_back(number);
+    if (ended.empty()) return "";
+    const auto& [sequence, party] = *ended.begin();
+    std::string text = "; " + ranksText(party.ranks) +
+                       (party.ranks.size() == 1 ? " was in " : " were in ") + party.call->text();
+    const RecordedRank* const culprit = of(failure_->culprit);
+    if (culprit && culprit->entered < sequence)
+      text += ", which rank " + std::to_string(failure_->culprit) + " had not entered";
+    return text;
   }
 
   /// Ranks wait, and none is late: says for whom.

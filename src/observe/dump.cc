@@ -218,10 +218,14 @@ bool writeBlock(Lines& out, int fd, std::size_t block, const TickClock& clock, s
   if (!readAt(fd, blockAt(block), &head, sizeof(head))) return false;
   if (head.state != State::open && head.state != State::closed) return true;
   writeHead(out, head);
+  if (head.state == State::closed) {
+    if (head.last.number > 0) writeCall(out, head.last, head, clock);
+    return true;
+  }
   const std::uint64_t capacity = head.capacity;
   // A number of calls that no process reaches would overflow below.
-  if (head.state == State::closed || capacity < kFewRecords || capacity > kMostTraced ||
-      !std::has_single_bit(capacity) || head.claimed >> 63 != 0)
+  if (capacity < kFewRecords || capacity > kMostTraced || !std::has_single_bit(capacity) ||
+      head.claimed >> 63 != 0)
     return true;
   constexpr std::uint64_t kTogether = kFewRecords;
   std::array<Record, kTogether> some;

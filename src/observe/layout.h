@@ -10,7 +10,7 @@
 namespace rondo::observe {
 
 inline constexpr std::uint64_t kMagic = 0x534c4c4143444e52; ///< "RNDCALLS"
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 inline constexpr std::size_t kPage = 4096;
 
 /// The first page of the file.
@@ -57,9 +57,10 @@ struct BlockHead {
   std::uint64_t opened = 0;   ///< counts the uses of the blocks of this process
   std::uint64_t capacity = 0; ///< records in use: call n is record n % capacity
   std::uint64_t waits = 0;    ///< in wait[waits >> 8 & 1]: the lowest byte is their number
+  Record last = {};           ///< of a closed communicator: its last call
   char transports[64] = {};
   char failure_code[32] = {}; ///< empty: it has not failed
-  char failure[768] = {};
+  char failure[736] = {};
   char algorithms[kAlgorithms][32] = {};
   Wait wait[2][kWaits] = {}; ///< of the last look, and of one that has not ended
   /// By collective, since the communicator exists: its calls that began, and their bytes.

@@ -54,8 +54,9 @@ Recorder::Recorder(const Identity& identity) : block_(Block::take()), identity_(
 }
 
 Recorder::~Recorder() {
-  if (block_ && block_->here())
-    std::atomic_ref(head_->state).store(State::closed, std::memory_order_release);
+  if (!block_ || !block_->here()) return;
+  head_->last = records_[number_ & mask_];
+  std::atomic_ref(head_->state).store(State::closed, std::memory_order_release);
 }
 
 void Recorder::listen(std::unique_ptr<CallListener> listener) {

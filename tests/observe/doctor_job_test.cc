@@ -1,6 +1,7 @@
 // `rondo doctor` as the ranks of a job: each planted fault is one line that names it and its
 // remedy, and a healthy job has none.
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,24 @@ TEST_CASE("doctor: a slow host, rank or pair of ranks is named, and nothing else
         CHECK(texts[0].starts_with("between rank 1 (h"));
       }
     }
+}
+
+TEST_CASE("doctor: in a large job the slowest pairs of a host are among those measured again",
+          "[command]") {
+  const auto ranks = ranksOn(8, 8);
+  LinkFacts within{"shm", {}}, across{"tcp over eth0", {}};
+  for (int a = 0; a < 64; ++a)
+    for (int b = a + 1; b < 64; ++b)
+      (a / 8 == b / 8 ? within : across)
+          .pairs.push_back({a, b, 1e-5, a == 33 && b == 38 ? 1e7 : 1e9 + a, false});
+  const std::set<int> repeated = ranksToRepeat(ranks, within);
+  CHECK(repeated == std::set<int>{32, 33, 34, 35, 36, 37, 38, 39});
+  CHECK(ranksToRepeat(ranks, across) == std::set<int>{0, 8, 16, 24, 32, 40, 48, 56});
+  const auto many = ranksOn(1, 40);
+  const std::set<int> some = ranksToRepeat(
+      many, linksOf(40, false, [](int a, int b) { return a == 20 && b == 30 ? 1e7 : 1e9; }));
+  CHECK((some.size() == 8 && some.contains(20) && some.contains(30)));
+  CHECK(ranksToRepeat(ranksOn(3, 2), linksOf(6, false, [](int, int) { return 1e9; })).size() == 6);
 }
 
 TEST_CASE("doctor: versions, clocks and processor time of ranks are compared", "[command]") {

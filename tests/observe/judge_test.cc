@@ -116,6 +116,21 @@ TEST_CASE("report: after a rank's death the dead rank is blamed, and not one tha
   CHECK(job.findings().find("never entered") == std::string::npos);
 }
 
+TEST_CASE("report: a failure that names a rank says in which call the others were") {
+  const json death = failed("peer_dead", 2);
+  const Rank busy{1, {collective(1, "completed")}, 0, death};
+  const std::string text = "peer_dead: a text; ranks 0, 3 were in AllReduce #2 (sum of 10 float)";
+  const Job gone(4, {{0, calls("failed"), 0, death}, busy, {3, calls("failed"), 0, death}});
+  INFO(gone.findings());
+  CHECK(gone.findings().find(text + "\"") != std::string::npos);
+  CHECK(gone.report().at("culprits").at(0).at("text").get<std::string>().ends_with(text));
+  // Its record is still there.
+  const Rank late{2, {collective(1, "completed")}};
+  const Job known(4, {{0, calls("failed"), 0, death}, busy, late, {3, calls("failed"), 0, death}});
+  INFO(known.findings());
+  CHECK(known.findings().find(text + ", which rank 2 had not entered\"") != std::string::npos);
+}
+
 TEST_CASE(
     "report: a timeout that blames a rank which waits itself names none, and says who waits") {
   const json late = failed("timeout", 1);
@@ -402,7 +417,8 @@ TEST_CASE("report: a process that ended is dead if it left the communicator open
   ended(job, 2, {collective(1, "completed")});
   INFO(job.findings());
   CHECK(job.culprits() == std::vector<int>{2});
-  CHECK(job.findings().find("rank 2 died: its process, vm:102, has ended") != std::string::npos);
+  CHECK(job.findings().find("rank 2 died: its process, vm:102, has ended after AllReduce #") !=
+        std::string::npos);
   ended(job, 0, calls("started"));
   ended(job, 1, calls("started"));
   CHECK(job.culprits().empty()); // the job was ended

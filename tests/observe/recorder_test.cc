@@ -185,15 +185,23 @@ TEST_CASE("times do not follow a wall clock that is set meanwhile") {
   CHECK(now - line["time_created_ns"].get<std::uint64_t>() <= most + most / 1000 + 1'000'000);
 }
 
-TEST_CASE("a closed communicator leaves a summary, and the record never runs out of blocks") {
+TEST_CASE(
+    "a closed communicator leaves a summary and its last call, and the record never runs out of "
+    "blocks") {
   for (std::uint64_t i = 0; i < 1000; ++i) {
     Recorder recorder({7, 0x4000 + i, 0, 1, "self"});
     recorder.begin({kShape.packed(), 1}, 1, true).end(false);
+    if (i != 998) recorder.begin({kShape.packed(), 2}, 2, true).end(true);
+    if (i == 997) Recorder({7, 0x4fff, 0, 1, "self"}); // which makes no call
   }
+  CHECK(linesOf(0x4fff).size() == 1);
+  CHECK(linesOf(0x4000 + 998).at(1)["count"] == 1);
   const auto lines = linesOf(0x4000 + 999);
-  REQUIRE(lines.size() == 1);
+  REQUIRE(lines.size() == 2);
   CHECK(lines[0]["open"] == false);
-  CHECK(lines[0]["entered"] == 1);
+  CHECK(lines[0]["entered"] == 2);
+  CHECK(lines[1]["count"] == 2);
+  CHECK(lines[1]["state"] == "failed");
   std::vector<std::unique_ptr<Recorder>> many;
   for (std::uint64_t i = 0; i < 600; ++i) // more than there are blocks
     many.push_back(std::make_unique<Recorder>(Identity{7, 0x5000 + i, 0, 1, "self"}));

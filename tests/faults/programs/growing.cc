@@ -88,7 +88,7 @@ std::optional<Communicator> join(const std::string& file) {
     try {
       if (read) return Communicator::join(id);
     } catch (const Error& error) {
-      std::fprintf(stderr, "joins again: %s\n", error.what());
+      std::fprintf(stderr, "joins again: %s", describe(error).c_str());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -119,7 +119,7 @@ void work(Communicator& comm, int number, OpenId& open_id) {
       recovered(comm, number, begun, made);
     } catch (const Error& error) { // a newcomer died: the others go on as before
       if (comm.failure()) throw;
-      std::fprintf(stderr, "grows later: %s\n", error.what());
+      std::fprintf(stderr, "grows later: %s", describe(error).c_str());
     }
     if (comm.rank() == 0) open_id.open();
   }
