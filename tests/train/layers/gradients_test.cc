@@ -157,7 +157,8 @@ TEST_CASE("pools: loss and gradients equal the reference") {
                      Linear{kClasses}},
                     in};
       };
-      checkAll({with("max", MaxPool{window}), with("average", AveragePool{window}),
+      checkAll({with("max", MaxPool{window}),
+                with("average", AveragePool{window}),
                 with("global average", GlobalAveragePool{}),
                 {"max of a ReLU",
                  {Convolution{in.channels, {.kernel = 3, .padding = 1}}, Relu{}, MaxPool{window},
