@@ -55,9 +55,9 @@ struct JobFacts {
 /// `ignored`: ranks whose slowness has another cause.
 std::vector<DoctorFinding> judgeLinks(const std::vector<RankFacts>& ranks, const LinkFacts& links,
                                       const std::vector<int>& ignored);
-/// Ranks whose pairs are measured again, alone, if pairs look slow: all of a job of up to 16.
-/// Otherwise one of each node, and for a way within nodes 8 of those on nodes with the slowest
-/// pairs, among them the slowest pair.
+/// Which ranks to measure again, pair by pair, if pairs look slow. Up to 16 ranks: all. More: if
+/// the transport connects hosts, one rank of each host; if it works within hosts, at most 8 ranks
+/// of the hosts with the slowest pairs, the slowest pair among them.
 std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts& links);
 /// All findings: of each rank, with the ranks that have it, and of ranks compared with each other.
 std::vector<DoctorFinding> judgeJob(const JobFacts& job);

@@ -179,7 +179,8 @@ std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts
   }
   for (const PairFacts& pair : pairs) {
     if (chosen.size() == most) break;
-    add(pair.a), add(pair.b);
+    add(pair.a);
+    add(pair.b);
     for (int rank = 0; rank < all; ++rank)
       if (nodeOf(rank) == nodeOf(pair.a)) add(rank);
   }

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPings = 8;
-/// What looks slow is measured so often, until it does not.
+/// Pairs that look slow are measured again, at most this many times.
 constexpr int kLooksAlone = 5;
 /// Bytes that all pairs move together: about two seconds of one machine's memory.
 constexpr std::size_t kTogether = std::size_t{1} << 30;

@@ -85,10 +85,13 @@ class PlanKernel {
       busy = block_.add(&launch_.clocks[index_].busy, 1u);
     }
     if (!watch_.mayBegin()) return false;
-    const std::uint64_t blocks = before & ((std::uint64_t{1} << device::kBlockBits) - 1);
-    if (busy == 0 && before >> device::kBlockBits == blocks * launch_.number) return true;
-    watch_.overlaps();
-    return false;
+    bool alone = true;
+    if (block_.thread() == 0) { // the others may not read launch_.number yet, see runBatch()
+      const std::uint64_t blocks = before & ((std::uint64_t{1} << device::kBlockBits) - 1);
+      alone = busy == 0 && before >> device::kBlockBits == blocks * launch_.number;
+    }
+    if (!alone) watch_.overlaps();
+    return alone;
   }
   RONDO_HOST_DEVICE void leave() {
     block_.all(true); // all threads have called tell()

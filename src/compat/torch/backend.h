@@ -79,7 +79,8 @@ class Backend : public c10d::Backend {
   void startCoalescing() override;
   WorkPointer endCoalescing() override;
 
-  /// Ends all calls in flight with an error, on all ranks.
+  /// Ends all calls in flight with an error, on all ranks. `reason` follows "rank N aborted: " in
+  /// it.
   void abort() override { abort("its program aborted the group"); }
   void abort(const std::string& reason);
   /// Waits for the calls in flight, and leaves the group.

@@ -4,7 +4,9 @@ import multiprocessing
 import subprocess
 import sys
 import tempfile
+import time
 
+import numpy
 import torch
 import torch.distributed as dist
 
@@ -52,7 +54,9 @@ RAISES = """
 group = dist.new_group()
 if rank == 1:
     pending = {call}
-    raise ValueError("this batch has no labels")
+    problem = ValueError("this batch has no labels")
+    getattr(problem, "add_note", print)("a note")
+    raise problem
 dist.all_reduce(torch.ones(1000))
 """
 PENDING = ["dist.irecv(torch.ones(1000), 0)",
@@ -104,3 +108,35 @@ def test_an_exception_that_ends_a_process_of_multiprocessing_is_an_error_of_the_
                     job.kill()
         assert error == f"rondo: all_reduce on rank 0 of 2: {CAUSE}", error
         assert [job.exitcode for job in jobs] == [0, 3], [job.exitcode for job in jobs]
+
+
+def leaving(rank, size, path, pipe):
+    join(rank, size, path)
+    time.sleep(4 * rank)
+    dist.all_reduce(torch.from_numpy(numpy.ones(1 << 20)), async_op=rank == 0)
+    worker = multiprocessing.get_context("fork").Process(target=print)  # like a loader's worker
+    worker.start()
+    worker.join()
+    pipe.send(worker.exitcode)
+
+
+def test_a_process_of_multiprocessing_that_ends_completes_its_calls():
+    """Also if it was started while an exception was handled, and has had children of its own."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    with tempfile.TemporaryDirectory() as folder:
+        jobs = [context.Process(target=leaving, args=(rank, 2, folder + "/store", theirs))
+                for rank in range(2)]
+        try:
+            raise ValueError("handled in the parent")
+        except ValueError:
+            for job in jobs:
+                job.start()
+        try:
+            for job in jobs:
+                job.join(120)
+        finally:
+            for job in jobs:
+                job.kill()
+    assert [job.exitcode for job in jobs] == [0, 0], [job.exitcode for job in jobs]
+    assert [ours.recv(), ours.recv()] == [0, 0]

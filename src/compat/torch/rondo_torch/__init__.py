@@ -2,10 +2,8 @@
 
 import atexit
 import contextlib
-import multiprocessing.util
 import os
 import sys
-import traceback
 
 import torch.distributed
 
@@ -18,15 +16,18 @@ __version__ = "0.1.0"
 register()
 
 
+_made_in = None  # the process that made the groups: not its forked children
+
+
 def _end_groups(raised=None):
     """Waits for calls in flight. Otherwise the other ranks would see this rank die, and a thread
     that frees a tensor without an interpreter would abort the process. After an exception it ends
     them: the other ranks may never make these calls, and must hear of the exception at once."""
     dist = torch.distributed
-    if not dist.is_initialized() or dist.get_backend() != "rondo":
+    if os.getpid() != _made_in or not dist.is_initialized() or dist.get_backend() != "rondo":
         return
-    if raised:
-        text = traceback.format_exception_only(raised)[-1].strip()
+    if raised is not None:
+        text = type(raised).__name__ + (f": {raised}" if str(raised) else "")
         for group in list(dist.distributed_c10d._world.pg_map):
             with contextlib.suppress(AttributeError, RuntimeError):  # a group of another backend
                 group._get_backend(torch.device("cpu"))._abort(f"its program raised {text}")
@@ -34,21 +35,21 @@ def _end_groups(raised=None):
 
 
 @atexit.register
-def _end_program(process=os.getpid()):
-    if os.getpid() == process:
+def _end_program():
+    if hasattr(sys, "ps1"):  # an interactive program survives its exceptions
+        _end_groups()
+    else:
         _end_groups(getattr(sys, "last_exc", None) or getattr(sys, "last_value", None))
 
 
-def _end_child():
-    raised = sys.exc_info()[1]
+def _end_child(raised):
+    """Called when a process of multiprocessing ends, with the exception that ends it, or None."""
     if isinstance(raised, SystemExit):
-        raised = raised.code and (raised.__context__ or raised)
-    if raised:
-        _end_groups(raised)
+        raised = (raised.__context__ or raised) if raised.code else None
+    _end_groups(raised)
 
 
 def _prepare_end():
-    """Called before a group is made. multiprocessing handles the exceptions of its processes before
-    they come to their exit, so its finalizer looks for them."""
-    if multiprocessing.parent_process():
-        multiprocessing.util.Finalize(None, _end_child, exitpriority=0)
+    """Called before a group is made."""
+    global _made_in
+    _made_in = os.getpid()

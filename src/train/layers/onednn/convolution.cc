@@ -134,7 +134,8 @@ class ConvolutionLayer : public Layer {
     forward_ = Op::of<Forward>(site_, description_, std::move(arguments));
   }
 
-  /// Whether a gradient of the weights would multiply channels that the input does not have.
+  /// Whether the gradient's primitive would pad the single input channel to a block of channels,
+  /// and multiply the padding.
   bool multipliesNothing(const BackWeights::primitive_desc& description) const {
     const Layout has = plain(sizes_.in);
     return sizes_.in[1] == 1 && sizes_.filter[2] > 1 && in_.get_desc() == has &&

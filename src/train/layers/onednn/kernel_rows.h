@@ -11,9 +11,9 @@ struct ConvolutionSizes {
   Dims in, filter, out, strides, padding;
 };
 
-/// oneDNN's AVX2 kernels for the gradient of the weights multiply blocks of 8 input channels, so a
-/// grey picture costs as much as one of 8 channels. The same products with a row of the kernel in
-/// each channel: 64 samples of 1 -> 32 channels, 3 x 3, on 28 x 28: 4.1 ms, in this form 1.0 (one
+/// oneDNN's AVX2 kernels for the weights' gradient compute blocks of 8 input channels, so a grey
+/// picture costs as much as one with 8. This form has one channel for each row of the kernel, and a
+/// kernel of one row. 64 samples, 1 -> 32 channels, 3 x 3, on 28 x 28: 1.0 ms instead of 4.1 (one
 /// core of an EPYC 9004, limited to AVX2).
 ///
 /// Channel r of the input has, at (y, x), the value that row r of the kernel meets for the output's

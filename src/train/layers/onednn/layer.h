@@ -37,8 +37,10 @@ struct Blueprint {
   const Node& node;
   Tensor in;
   bool relu; ///< a ReLU follows, which the layer computes too
-  /// A max pool and the convolution with a ReLU before it: the pool computes the backward pass of
-  /// the ReLU, on its own output, which is smaller. A window whose maximum is zero has no gradient.
+  /// True for a convolution whose ReLU a max pool follows, and for that pool. The convolution
+  /// leaves the ReLU's backward pass to the pool, which applies it to its own, smaller output. The
+  /// gradient is the same: that of a window goes to its maximum, and the ReLU stops it where that
+  /// is zero.
   bool pooled_relu = false;
 };
 

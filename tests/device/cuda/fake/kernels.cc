@@ -38,8 +38,10 @@ Kernel* kernelOf(DataType type, ReduceOp::Kind op, bool meets = false) {
   program.type = type;
   program.op = op;
   program.is_barrier = meets;
-  if (!kernel.lane) kernel.lane = rondo::test::laneFunction(program);
-  kernel.waits = !meets;
+  if (!kernel.lane) {
+    kernel.lane = rondo::test::laneFunction(program);
+    kernel.waits = !meets;
+  }
   return kernel.lane ? &kernel : nullptr;
 }
 
