@@ -162,28 +162,34 @@ def check_no_cudnn(source):
         print("ok: a build without cuDNN skips the trainings")
 
 
+def interrupt(place, stubs, number, *arguments):
+    """Sends the tool a signal when a stub has written a step's process id to the file pid. Returns
+    this number after the tool has ended."""
+    tool = subprocess.Popen(
+        [sys.executable, str(place / "tools/gpu_check"), "--results", str(place / "results"),
+         "--build", str(place / "build"), *arguments], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env={**os.environ, "STUBS": str(stubs),
+                                        "PATH": f"{stubs}:/usr/bin:/bin",
+                                        "CXX": str(stubs / "c++")})
+    try:
+        end = time.monotonic() + 60
+        while not (stubs / "pid").exists():
+            assert time.monotonic() < end and tool.poll() is None, "no step began"
+            time.sleep(0.02)
+        tool.send_signal(number)
+        assert tool.wait(60) != 0
+    finally:
+        tool.kill()
+    return int((stubs / "pid").read_text())
+
+
 def check_interrupted(source, number):
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
         stubs = checkout(source, place)
         program(stubs / "cmake", '#!/bin/sh\necho $$ > "$STUBS/new"; mv "$STUBS/new" "$STUBS/pid"\n'
                                  "exec sleep 600\n")
-        tool = subprocess.Popen(
-            [sys.executable, str(place / "tools/gpu_check"), "--results", str(place / "results"),
-             "--build", str(place / "build")], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, env={**os.environ, "STUBS": str(stubs),
-                                            "PATH": f"{stubs}:/usr/bin:/bin",
-                                            "CXX": str(stubs / "c++")})
-        try:
-            end = time.monotonic() + 60
-            while not (stubs / "pid").exists():
-                assert time.monotonic() < end and tool.poll() is None, "no step began"
-                time.sleep(0.02)
-            tool.send_signal(number)
-            assert tool.wait(60) != 0
-        finally:
-            tool.kill()
-        step = int((stubs / "pid").read_text())
+        step = interrupt(place, stubs, number)
         try:
             os.kill(step, signal.SIGKILL)
         except ProcessLookupError:
@@ -197,24 +203,9 @@ def check_interrupted_debugger(source):
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
         stubs = checkout(source, place)
-        program(stubs / "gdb", '#!/bin/sh\necho $2 > "$STUBS/new"; mv "$STUBS/new" "$STUBS/step"\n'
+        program(stubs / "gdb", '#!/bin/sh\necho $2 > "$STUBS/new"; mv "$STUBS/new" "$STUBS/pid"\n'
                                "exec sleep 600\n")
-        tool = subprocess.Popen(
-            [sys.executable, str(place / "tools/gpu_check"), "--results", str(place / "results"),
-             "--build", str(place / "build"), "--test-limit", "1"], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, env={**os.environ, "STUBS": str(stubs),
-                                            "PATH": f"{stubs}:/usr/bin:/bin",
-                                            "CXX": str(stubs / "c++")})
-        try:
-            end = time.monotonic() + 60
-            while not (stubs / "step").exists():
-                assert time.monotonic() < end and tool.poll() is None, "no step was debugged"
-                time.sleep(0.02)
-            tool.terminate()
-            assert tool.wait(60) != 0
-        finally:
-            tool.kill()
-        step = int((stubs / "step").read_text())
+        step = interrupt(place, stubs, signal.SIGTERM, "--test-limit", "1")
         end = time.monotonic() + 60
         while pathlib.Path(f"/proc/{step}").exists():
             state = pathlib.Path(f"/proc/{step}/stat").read_text().rsplit(")", 1)[1].split()[0]

@@ -42,7 +42,7 @@ bool startsEarly(const cudaFuncAttributes& about) {
   return CUDART_VERSION >= kCaptures && driver >= kCaptures && about.ptxVersion >= 90;
 }
 
-/// What a launch needs, besides its argument.
+/// A kernel, and the configuration of its launches.
 struct Shape {
   const void* kernel;
   std::uint32_t blocks, threads;
