@@ -73,6 +73,15 @@ RecordedCall callOf(const json& line, bool failed) {
   return call;
 }
 
+/// A call that ended before another one was completed was refused: the failure came later.
+void markRefused(RecordedRank& rank) {
+  std::int64_t completed = 0;
+  for (const RecordedCall& call : rank.calls)
+    if (call.completed) completed = std::max(completed, call.ended);
+  for (RecordedCall& call : rank.calls)
+    if (call.ended > 0 && call.ended < completed) call.completed = true;
+}
+
 RecordedRank rankOf(const json& line) {
   RecordedRank rank;
   rank.communicator = line.at("communicator").get<std::string>();
@@ -257,6 +266,7 @@ ProcessDump readDump(std::istream& stream, const std::string& file) {
   }
   if (lines == 0) throw std::runtime_error("empty");
   if (!ended) throw std::runtime_error("truncated: its end is missing");
+  for (RecordedRank& rank : dump.ranks) markRefused(rank);
   return dump;
 }
 

@@ -60,6 +60,7 @@ void checkProcesses(const WatchOptions& options) {
 /// Two looks, between which rates are measured, and more while a rank or a link may be slow. Links
 /// are measured between looks, so that a slow one needs one look more.
 int watchOnce(Watch& watch, const WatchOptions& options) {
+  watch.awaitCommands();
   View view = watch.look();
   for (int more = 0; more < Watch::kLooksOfSlow && (more == 0 || watch.suspects()); ++more) {
     std::this_thread::sleep_for(Seconds(std::min(options.interval, 1.0)));

@@ -72,7 +72,9 @@ void DumpStream::split() {
     std::string dump = rest_.substr(begin, end + 1 - begin);
     begin = end + 1;
     const std::string process = processOf(dump);
-    if (!process.empty()) dumps_[process] = {std::move(dump), news_ = Clock::now()};
+    if (process.empty()) continue;
+    dumps_[process] = {std::move(dump), news_ = Clock::now()};
+    any_ = true;
   }
   rest_.erase(0, begin);
   if (rest_.size() >= kMostBytes) rest_.clear();
@@ -86,6 +88,12 @@ std::string DumpStream::latest() {
   std::string all;
   for (const auto& [process, dump] : dumps_) all += dump.text;
   return all;
+}
+
+bool DumpStream::awaitsFirst() {
+  read();
+  split();
+  return !any_ && !ended_ && Clock::now() - news_ < kStale;
 }
 
 std::string DumpStream::trouble() const {

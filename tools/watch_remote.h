@@ -21,6 +21,9 @@ class DumpStream {
 
   /// The latest dump of each process. Does not wait.
   std::string latest();
+  /// Whether the first dump may still come: none has come, the command runs, and less than 10 s
+  /// have passed. Reads what has come.
+  bool awaitsFirst();
   /// Why there is no news; empty: there is some.
   std::string trouble() const;
 
@@ -39,6 +42,7 @@ class DumpStream {
   std::string rest_;                  ///< the beginning of a dump
   std::map<std::string, Dump> dumps_; ///< by process
   Clock::time_point news_ = Clock::now();
+  bool any_ = false; ///< a dump has come
   bool ended_ = false;
 };
 

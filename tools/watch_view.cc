@@ -213,6 +213,11 @@ View Watch::lookOnce() {
   return view;
 }
 
+void Watch::awaitCommands() {
+  for (const auto& stream : streams_)
+    while (stream->awaitsFirst()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
 View Watch::look() {
   View view = lookOnce();
   std::map<Key, bool> dead;

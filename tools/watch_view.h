@@ -61,6 +61,9 @@ class Watch {
  public:
   explicit Watch(const WatchConfig& config);
   View look();
+  /// Waits for the first dump of each command of the configuration; at most 10 s, and not for a
+  /// command that has ended.
+  void awaitCommands();
 
   /// A straggler or a slow link is shown once so many looks in a row have found it.
   static constexpr int kLooksOfSlow = 3;

@@ -57,7 +57,7 @@ struct BlockHead {
   std::uint64_t opened = 0;   ///< counts the uses of the blocks of this process
   std::uint64_t capacity = 0; ///< records in use: call n is record n % capacity
   std::uint64_t waits = 0;    ///< in wait[waits >> 8 & 1]: the lowest byte is their number
-  Record last = {};           ///< of a closed communicator: its last call
+  Record last = {};           ///< of a closed communicator: its last call, or the first that failed
   char transports[64] = {};
   char failure_code[32] = {}; ///< empty: it has not failed
   char failure[736] = {};

@@ -55,8 +55,24 @@ Recorder::Recorder(const Identity& identity) : block_(Block::take()), identity_(
 
 Recorder::~Recorder() {
   if (!block_ || !block_->here()) return;
-  head_->last = records_[number_ & mask_];
+  head_->last = failed_ ? firstOfFailure() : records_[number_ & mask_];
   std::atomic_ref(head_->state).store(State::closed, std::memory_order_release);
+}
+
+/// Of the kept calls, the first that the failure ended; if there is none, the last call. Calls that
+/// were refused before the failure have failed, too, but a later call was completed after them.
+Record Recorder::firstOfFailure() const {
+  const std::uint64_t kept = std::min(number_, mask_);
+  Record first = records_[number_ & mask_];
+  std::uint64_t completed = 0;
+  for (std::uint64_t n = number_ - kept + 1; n <= number_; ++n)
+    if (const std::uint64_t end = records_[n & mask_].ended; (end & 1) == 0)
+      completed = std::max(completed, end);
+  for (std::uint64_t n = number_; n > number_ - kept; --n) {
+    const Record& call = records_[n & mask_];
+    if (call.ended == 0 || ((call.ended & 1) != 0 && call.ended > completed)) first = call;
+  }
+  return first;
 }
 
 void Recorder::listen(std::unique_ptr<CallListener> listener) {

@@ -162,6 +162,7 @@ class Recorder {
   void endOtherwise(std::uint64_t number, bool failed);
   void endHeard(std::size_t index, bool failed);
   void measureEnd(std::uint64_t number, bool failed);
+  Record firstOfFailure() const;
   void grow();
   void resize(std::uint64_t more, std::uint64_t last);
 

@@ -129,6 +129,14 @@ TEST_CASE("report: a failure that names a rank says in which call the others wer
   const Job known(4, {{0, calls("failed"), 0, death}, busy, late, {3, calls("failed"), 0, death}});
   INFO(known.findings());
   CHECK(known.findings().find(text + ", which rank 2 had not entered\"") != std::string::npos);
+  // A call that was refused before the failure was not ended by it.
+  json refused = collective(1, "failed"), ended = collective(3, "failed");
+  refused["time_completed_ns"] = kNow - 5 * kSecond;
+  const Job other(4, {{0, {refused, collective(2, "completed"), ended}, 0, death},
+                      {1, {refused, collective(2, "completed"), ended}, 0, death},
+                      {3, {refused, collective(2, "completed")}, 0, death}});
+  INFO(other.findings());
+  CHECK(other.findings().find("ranks 0, 1 were in AllReduce #3") != std::string::npos);
 }
 
 TEST_CASE(

@@ -210,6 +210,24 @@ TEST_CASE(
   CHECK(linesOf(0x5000 + 599).empty());
 }
 
+TEST_CASE("a closed communicator that failed leaves the first call that the failure ended") {
+  {
+    Recorder recorder({7, 0x4800, 0, 1, "self"});
+    const auto begin = [&](std::uint64_t number) {
+      return recorder.begin({kShape.packed(), number}, number, true, 100 * number);
+    };
+    begin(1).end(true); // refused: the communicator goes on
+    const Ticket waits = begin(2), quick = begin(3), later = begin(4);
+    quick.end(false);
+    recorder.fail(ErrorCode::peer_dead, "rank 1 died", 1);
+    waits.end(true);
+    later.end(true);
+  }
+  const auto lines = linesOf(0x4800);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[1]["count"] == 2);
+}
+
 TEST_CASE("dumps that are made while calls are recorded contain whole calls only") {
   Recorder recorder({7, 0x6000, 0, 1, "self"});
   std::atomic<bool> stop{false};

@@ -336,14 +336,16 @@ TEST_CASE("watch: the table hides an idle communicator if its processes are acti
   CHECK(tableOf(viewOf({active, failed}), 100).find("rank 0 died") != std::string::npos);
 }
 
-TEST_CASE("watch: dumps that a command prints are ranks of other hosts", "[command]") {
+TEST_CASE("watch: dumps that a command prints, even 3 s late, are ranks of other hosts",
+          "[command]") {
   const TemporaryFolder folder;
   const Outcome outcome = shell(
       start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") +
       "sleep 6\n$RONDO dump all -o - --last 10 | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/' "
       ">dumps\n" +
       kEnd +
-      "$RONDO watch --once --json --patience 1 --from 'cat dumps; echo broken; exec sleep 100'\n"
+      "$RONDO watch --once --json --patience 1 --from 'sleep 3; cat dumps; echo broken; exec sleep "
+      "100'\n"
       "$RONDO watch --once --from 'exit 3'\n");
   INFO(outcome.out << outcome.err);
   const json page = json::parse(linesOf(outcome.out).at(0));
