@@ -55,9 +55,12 @@ struct JobFacts {
 /// `ignored`: ranks whose slowness has another cause.
 std::vector<DoctorFinding> judgeLinks(const std::vector<RankFacts>& ranks, const LinkFacts& links,
                                       const std::vector<int>& ignored);
-/// Which ranks to measure again, pair by pair, if pairs look slow. Up to 16 ranks: all. More: if
-/// the transport connects hosts, one rank of each host; if it works within hosts, at most 8 ranks
-/// of the hosts with the slowest pairs, the slowest pair among them.
+/// Whether to measure pairs again: something is below a quarter of the median, and on an idle
+/// machine the median might be higher.
+bool suspicious(const std::vector<RankFacts>& ranks, const LinkFacts& links);
+/// Which ranks to measure again, pair by pair, if something is suspicious. Up to 16 ranks: all.
+/// More: if the transport connects hosts, one rank of each host; if it works within hosts, at most
+/// 8 ranks of the hosts with the slowest pairs, the slowest pair among them.
 std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts& links);
 /// All findings: of each rank, with the ranks that have it, and of ranks compared with each other.
 std::vector<DoctorFinding> judgeJob(const JobFacts& job);

@@ -16,8 +16,8 @@ namespace {
 /// A rank, host or pair is slow below this part of its kind's median: on a busy machine good links
 /// differ by factors of 3 to 7.
 constexpr double kSlow = 1.0 / 8;
-/// While pairs are measured together, those below this part are worth a look.
-constexpr double kSlowTogether = 1.0 / 4;
+/// Those below this part are worth a look, and while pairs are measured together they are slow.
+constexpr double kSuspicious = 1.0 / 4;
 /// Ranks with less than this part of the others' processor time are starved.
 constexpr double kStarved = 0.6;
 constexpr std::int64_t kSkew = 100'000'000; ///< nanoseconds
@@ -84,7 +84,10 @@ class LinkJudge {
         pairs_.push_back(pair);
   }
 
-  std::vector<DoctorFinding> run() {
+  std::vector<DoctorFinding> run() { return run(alone_ ? kSlow : kSuspicious); }
+  /// `part`: below this part of the median something is slow.
+  std::vector<DoctorFinding> run(double part) {
+    part_ = part;
     judgeNodes();
     judgeRanks();
     return std::move(found_);
@@ -92,7 +95,6 @@ class LinkJudge {
 
  private:
   const RankFacts& factsOf(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
-  double part() const { return alone_ ? kSlow : kSlowTogether; }
   void add(std::string text, const char* remedy) {
     found_.push_back({false, "link", std::move(text), remedy});
   }
@@ -102,7 +104,7 @@ class LinkJudge {
       if (factsOf(pair.a).node != factsOf(pair.b).node)
         nodes.add(factsOf(pair.a).node, factsOf(pair.b).node, pair.bandwidth);
     if (nodes.groups() < 3) return;
-    for (const std::string& node : nodes.slow(part())) {
+    for (const std::string& node : nodes.slow(part_)) {
       std::vector<int> members;
       for (std::size_t r = 0; r < ranks_.size(); ++r)
         if (ranks_[r].node == node) members.push_back(static_cast<int>(r));
@@ -120,7 +122,7 @@ class LinkJudge {
     Scores<int> single;
     for (const PairFacts& pair : pairs_) single.add(pair.a, pair.b, pair.bandwidth);
     if (single.groups() < 3) return;
-    const std::vector<int> slow = single.slow(part());
+    const std::vector<int> slow = single.slow(part_);
     for (const int rank : slow)
       add("rank " + std::to_string(rank) + " on host " + factsOf(rank).host + " moves " +
               rateText(single.of(rank)) + " by " + way_ + ", where the median of the ranks is " +
@@ -129,7 +131,7 @@ class LinkJudge {
     for (const PairFacts& pair : pairs_) {
       const double usual = std::min(single.of(pair.a), single.of(pair.b));
       if (std::count(slow.begin(), slow.end(), pair.a) > 0 ||
-          std::count(slow.begin(), slow.end(), pair.b) > 0 || pair.bandwidth >= part() * usual)
+          std::count(slow.begin(), slow.end(), pair.b) > 0 || pair.bandwidth >= part_ * usual)
         continue;
       add("between rank " + std::to_string(pair.a) + " (" + factsOf(pair.a).host + ") and rank " +
               std::to_string(pair.b) + " (" + factsOf(pair.b).host + ") " +
@@ -145,6 +147,7 @@ class LinkJudge {
   const std::vector<RankFacts>& ranks_;
   const std::string& way_;
   bool alone_ = false;
+  double part_ = kSlow;
   std::vector<PairFacts> pairs_;
   std::vector<DoctorFinding> found_;
 };
@@ -154,6 +157,10 @@ class LinkJudge {
 std::vector<DoctorFinding> judgeLinks(const std::vector<RankFacts>& ranks, const LinkFacts& links,
                                       const std::vector<int>& ignored) {
   return LinkJudge(ranks, links, ignored).run();
+}
+
+bool suspicious(const std::vector<RankFacts>& ranks, const LinkFacts& links) {
+  return !LinkJudge(ranks, links, {}).run(kSuspicious).empty();
 }
 
 std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts& links) {

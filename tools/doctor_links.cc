@@ -191,7 +191,7 @@ std::string measureOn(Communicator& control, Communicator& comm, const std::stri
   LinkFacts links{way, gathered(control, pairs.all())};
   const std::set<int> repeated = ranksToRepeat(job.ranks, links);
   for (int look = 0; look < kLooksAlone; ++look) {
-    if (judgeLinks(job.ranks, links, {}).empty()) break;
+    if (!suspicious(job.ranks, links)) break;
     Pairs alone(comm, kMost);
     why = attempt(control, [&] {
       for (const PairFacts& pair : links.pairs) {

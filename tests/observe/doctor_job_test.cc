@@ -90,6 +90,17 @@ TEST_CASE("doctor: a slow host, rank or pair of ranks is named, and nothing else
     }
 }
 
+TEST_CASE("doctor: a link that may be slow is measured again before it is called good",
+          "[command]") {
+  const auto ranks = ranksOn(4, 1);
+  const auto with = [&](double part) {
+    return linksOf(4, true, [part](int a, int b) { return a == 2 || b == 2 ? part * 1e9 : 1e9; });
+  };
+  CHECK((suspicious(ranks, with(0.1)) && !judgeLinks(ranks, with(0.1), {}).empty()));
+  CHECK((suspicious(ranks, with(0.2)) && judgeLinks(ranks, with(0.2), {}).empty()));
+  CHECK(!suspicious(ranks, with(0.3)));
+}
+
 TEST_CASE("doctor: in a large job the slowest pairs of a host are among those measured again",
           "[command]") {
   const auto ranks = ranksOn(8, 8);
