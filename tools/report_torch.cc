@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "rondo/data_types.h"
 #include "rondo/error.h"
 
 namespace rondo::tools {
@@ -29,43 +30,25 @@ struct Name {
   const char* torch;   ///< as its analyser knows it
   int inputs, outputs; ///< buffers in counts of the call; -1: one count for each rank
 };
-/// PyTorch has no prefix reductions; their buffers are those of an all-reduce.
-constexpr std::array<Name, 11> kNames = {{{"AllReduce", "all_reduce", 1, 1},
-                                          {"Reduce", "reduce", 1, 1},
-                                          {"ReduceScatter", "_reduce_scatter_base", -1, 1},
-                                          {"Broadcast", "broadcast", 1, 1},
-                                          {"Scatter", "scatter", 1, 1},
-                                          {"Gather", "gather", 1, 1},
-                                          {"AllGather", "_all_gather_base", 1, -1},
-                                          {"AllToAll", "all_to_all", -1, -1},
-                                          {"Barrier", "barrier", 1, 1},
-                                          {"Scan", "all_reduce", 1, 1},
-                                          {"ExclusiveScan", "all_reduce", 1, 1}}};
-
-struct Type {
-  const char* ours;
-  const char* torch;
-};
-constexpr std::array<Type, 11> kTypes = {{{"float", "Float"},
-                                          {"double", "Double"},
-                                          {"float16", "Half"},
-                                          {"bfloat16", "BFloat16"},
-                                          {"int8", "Char"},
-                                          {"uint8", "Byte"},
-                                          {"int32", "Int"},
-                                          {"int64", "Long"},
-                                          {"uint32", "UInt32"},
-                                          {"uint64", "UInt64"},
-                                          {"fp8_e4m3", "Float8_e4m3fn"}}};
+/// The first one stands for the collectives that PyTorch lacks, such as prefix reductions.
+constexpr std::array<Name, 9> kNames = {{{"AllReduce", "all_reduce", 1, 1},
+                                         {"Reduce", "reduce", 1, 1},
+                                         {"ReduceScatter", "_reduce_scatter_base", -1, 1},
+                                         {"Broadcast", "broadcast", 1, 1},
+                                         {"Scatter", "scatter", 1, 1},
+                                         {"Gather", "gather", 1, 1},
+                                         {"AllGather", "_all_gather_base", 1, -1},
+                                         {"AllToAll", "all_to_all", -1, -1},
+                                         {"Barrier", "barrier", 1, 1}}};
 
 std::string torchType(const std::string& ours) {
-  for (const Type& one : kTypes)
-    if (ours == one.ours) return one.torch;
+  for (const DataType type : kDataTypes)
+    if (ours == name(type) && !traits(type).torch.empty()) return std::string(traits(type).torch);
   return ours;
 }
 std::string ourType(const std::string& torch) {
-  for (const Type& one : kTypes)
-    if (torch == one.torch) return one.ours;
+  for (const DataType type : kDataTypes)
+    if (torch == traits(type).torch) return std::string(name(type));
   return torch;
 }
 
@@ -157,7 +140,7 @@ json buffersOf(const RecordedCall& call, int blocks, int size) {
 /// `number`: of the entry in its process.
 json entryOf(const RecordedRank& rank, const RecordedCall& call, std::size_t number) {
   std::string name = call.name;
-  Name known{"", "", 1, 1};
+  Name known = kNames.front();
   if (name.ends_with("v")) name.pop_back();
   for (const Name& one : kNames)
     if (name == one.ours) known = one;

@@ -10,7 +10,7 @@
 namespace rondo::observe {
 
 inline constexpr std::uint64_t kMagic = 0x534c4c4143444e52; ///< "RNDCALLS"
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 inline constexpr std::size_t kPage = 4096;
 
 /// The first page of the file.
@@ -47,6 +47,7 @@ enum class State : std::uint32_t { unused, open, closed };
 /// The first page of a block: a rank of a communicator.
 struct BlockHead {
   static constexpr std::size_t kAlgorithms = 32, kWaits = 6;
+  static constexpr std::size_t kCollectives = 20; ///< more than there are, so that one can be added
 
   State state = State::unused;
   std::int32_t rank = -1, size = 0;
@@ -60,11 +61,11 @@ struct BlockHead {
   Record last = {};           ///< of a closed communicator: its last call, or the first that failed
   char transports[64] = {};
   char failure_code[32] = {}; ///< empty: it has not failed
-  char failure[736] = {};
+  char failure[608] = {};
   char algorithms[kAlgorithms][32] = {};
   Wait wait[2][kWaits] = {}; ///< of the last look, and of one that has not ended
   /// By collective, since the communicator exists: its calls that began, and their bytes.
-  std::uint64_t calls[kCollectiveCount] = {}, bytes[kCollectiveCount] = {};
+  std::uint64_t calls[kCollectives] = {}, bytes[kCollectives] = {};
 };
 
 inline constexpr std::size_t kFewRecords = 64, kMostRecords = 2048;
@@ -76,6 +77,7 @@ inline constexpr std::size_t kBlockBytes = kPage + kMostTraced * sizeof(Record);
 inline constexpr std::size_t kFewBytes = 2 * kPage;
 
 static_assert(sizeof(FileHead) <= kPage && sizeof(BlockHead) <= kPage);
+static_assert(kCollectiveCount <= BlockHead::kCollectives);
 static_assert(kBlockBytes % kPage == 0 && kFewRecords * sizeof(Record) <= kPage);
 static_assert(std::is_trivially_copyable_v<BlockHead> && std::is_trivially_copyable_v<Record>);
 

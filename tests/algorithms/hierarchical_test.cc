@@ -77,10 +77,12 @@ Layout drawn(int ranks, int nodes, std::mt19937& random, int levels = 1) {
   return layout;
 }
 
-/// Scans depend on the order of the ranks, whatever nodes they are on, so they are not composed.
+/// If each rank gets data of other ranks, as in scans, the order of the ranks matters, whatever
+/// nodes they are on. Such a collective is not composed.
 bool composes(Collective collective) {
-  return collective != Collective::sendrecv && collective != Collective::scan &&
-         collective != Collective::exclusivescan;
+  const detail::CollectiveTraits& of = traits(collective);
+  return collective != Collective::sendrecv &&
+         of.contributorsTo(0, 0, 0, 4) == of.contributorsTo(1, 0, 0, 4);
 }
 
 /// Proves all collectives with these roots. Returns how many specs the algorithm supports.

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "plan/layout.h"
+#include "plan/registry.h"
 #include "support/caught.h"
 #include "support/collective_case.h"
 #include "support/ranks.h"
@@ -42,9 +43,8 @@ Options composed(const std::string& algorithm) {
 std::vector<CollectiveCase> casesOf(int ranks) {
   std::vector<CollectiveCase> cases;
   for (const Collective collective : kCollectives) {
-    if (collective == Collective::sendrecv) continue;
-    // Prefix reductions depend on the order of all ranks, so they are not composed over nodes.
-    if (collective == Collective::scan || collective == Collective::exclusivescan) continue;
+    const plan::Spec spec{.collective = collective, .ranks = 4, .layout = plan::parseLayout("2x2")};
+    if (!plan::findAlgorithm("hierarchical")->supports(spec)) continue;
     for (const int root :
          hasRoot(collective) ? std::vector<int>{0, ranks - 1} : std::vector<int>{0})
       for (const std::size_t count : {0, 1, 5, 1021, 4099})

@@ -31,7 +31,7 @@ inline std::vector<CollectiveCase> casesOf(const plan::Algorithm* algorithm, int
     if (algorithm && !algorithm->supports({collective, ranks, 0, 0})) continue;
     for (std::size_t count : kCounts)
       for (bool in_place : {false, true}) {
-        if (in_place && collective == Collective::alltoall) continue;
+        if (in_place && !traits(collective).in_place) continue;
         if (collective == Collective::barrier && (count > 0 || in_place)) continue;
         const int root = hasRoot(collective) ? ranks - 1 : 0;
         cases.push_back(

@@ -5,22 +5,10 @@
 #include "device/device_ranks.h"
 #include "support/caught.h"
 #include "support/test.h"
+#include "tests/kernels/reference.h"
 
 namespace rondo::test {
 namespace {
-
-/// The bits of 3 in each type.
-std::uint64_t three(DataType type) {
-  switch (type) {
-    case DataType::float16: return 0x4200;
-    case DataType::bfloat16: return 0x4040;
-    case DataType::float8e4m3: return 0x44;
-    case DataType::float8e5m2: return 0x42;
-    case DataType::float32: return 0x40400000;
-    case DataType::float64: return 0x4008000000000000;
-    default: return 3;
-  }
-}
 
 using Bytes = std::vector<std::byte>;
 
@@ -42,7 +30,7 @@ TEST_CASE("device buffers: factors in the device's memory", "[sums]") {
     DeviceRanks world(ranks, onDevice());
     for (DataType type : kDataTypes)
       for (std::size_t count : {std::size_t{5}, std::size_t{12'001}}) {
-        const std::uint64_t factor = three(type);
+        const std::uint64_t factor = elementOf(type, 3);
         INFO(ranks << " ranks, " << count << " " << name(type));
         REQUIRE(firstComplaint(onRanks(world.all, [&](Communicator& comm) -> std::string {
                   const auto all = count * static_cast<std::size_t>(ranks);

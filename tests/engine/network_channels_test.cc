@@ -344,7 +344,7 @@ void allAlgorithms(Network::Sharing sharing, bool lending, int depth,
           for (std::size_t count : {0, 1, 7, 251, 2003})
             for (bool in_place : {false, true})
               for (std::int32_t factor : {1, 3}) {
-                if (in_place && collective == Collective::alltoall) continue;
+                if (in_place && !traits(collective).in_place) continue;
                 if (count > 0 && collective == Collective::barrier) continue;
                 if (factor > 1 && !reduces(collective)) continue;
                 INFO(algorithm->name << " for " << name(collective) << ", " << size

@@ -84,9 +84,7 @@ class Inputs {
   std::uint64_t near(std::uint64_t any) {
     const double unit = 1 + static_cast<double>(random_() >> 12) * 0x1p-52;
     const double value = std::ldexp(any & 1 ? -unit : unit, static_cast<int>(any >> 1 & 7) % 6 - 3);
-    if (type_ == DataType::float64) return std::bit_cast<std::uint64_t>(value);
-    if (type_ == DataType::float32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    return smallFormat(type_).encode(value);
+    return elementOf(type_, value);
   }
 
   DataType type_;

@@ -87,6 +87,14 @@ inline bool isNanBits(DataType type, std::uint64_t bits) {
   return smallFormat(type).isNan(static_cast<std::uint32_t>(bits));
 }
 
+/// The element nearest to a number, which must be a whole one if the type is an integer's.
+inline std::uint64_t elementOf(DataType type, double value) {
+  if (!isFloat(type)) return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  if (type == DataType::float64) return std::bit_cast<std::uint64_t>(value);
+  if (type == DataType::float32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return smallFormat(type).encode(value);
+}
+
 /// Equal bits, or both NaN: kernels may return any NaN.
 inline bool sameElement(DataType type, std::uint64_t a, std::uint64_t b) {
   return a == b || (isNanBits(type, a) && isNanBits(type, b));

@@ -98,8 +98,8 @@ class Run {
     tile.output = randomNumbers(outputBlocks(plan.spec, static_cast<int>(r)) * n);
     tile.scratch = randomNumbers(start(plan, plan.scratch_chunks));
     inputs_[r].push_back(tile.input);
-    tile.shared = schedule_.in_place && spec_.collective != Collective::alltoall &&
-                  !tile.input.empty() && !tile.output.empty();
+    tile.shared = schedule_.in_place && traits(spec_.collective).in_place && !tile.input.empty() &&
+                  !tile.output.empty();
     if (tile.shared && tile.output.size() > tile.input.size()) {
       std::copy(tile.input.begin(), tile.input.end(),
                 tile.output.begin() + static_cast<long>(r * n));

@@ -2,9 +2,11 @@
 #include "support/collective_case.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "kernels/reduce.h"
+#include "tests/kernels/reference.h"
 
 namespace rondo::test {
 
@@ -12,35 +14,6 @@ namespace {
 
 constexpr std::size_t kGuard = 64;
 constexpr std::byte kGuardByte{0xa5};
-
-/// Stores a small whole number as an element of the type.
-void store(std::byte* at, DataType type, unsigned value) {
-  // Values 0 to 7 as codes of the types: exact in all of them.
-  static constexpr unsigned char kE4m3[] = {0x00, 0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e};
-  static constexpr unsigned char kE5m2[] = {0x00, 0x3c, 0x40, 0x42, 0x44, 0x45, 0x46, 0x47};
-  static constexpr std::uint16_t kHalf[] = {0x0000, 0x3c00, 0x4000, 0x4200,
-                                            0x4400, 0x4500, 0x4600, 0x4700};
-  const auto put = [at](auto v) { std::memcpy(at, &v, sizeof v); };
-  const float single = static_cast<float>(value);
-  std::uint32_t bits;
-  std::memcpy(&bits, &single, sizeof bits);
-  switch (type) {
-    case DataType::int8:
-    case DataType::uint8: return put(static_cast<std::uint8_t>(value));
-    case DataType::int16:
-    case DataType::uint16: return put(static_cast<std::uint16_t>(value));
-    case DataType::int32:
-    case DataType::uint32: return put(static_cast<std::uint32_t>(value));
-    case DataType::int64:
-    case DataType::uint64: return put(static_cast<std::uint64_t>(value));
-    case DataType::float16: return put(kHalf[value]);
-    case DataType::bfloat16: return put(static_cast<std::uint16_t>(bits >> 16));
-    case DataType::float8e4m3: return put(kE4m3[value]);
-    case DataType::float8e5m2: return put(kE5m2[value]);
-    case DataType::float32: return put(single);
-    case DataType::float64: return put(static_cast<double>(value));
-  }
-}
 
 unsigned valueOf(const CollectiveCase& call, int rank, int block, std::size_t i, int ranks) {
   const auto mixed = static_cast<unsigned>((i * 2654435761u + static_cast<unsigned>(rank) * 40503u +
@@ -154,10 +127,13 @@ void callBlocking(const CollectiveCase& call, Communicator& comm, const void* in
 } // namespace
 
 std::vector<std::byte> inputBlock(const CollectiveCase& call, int rank, int block, int ranks) {
-  const std::size_t element = sizeOf(call.type);
-  std::vector<std::byte> bytes(call.count * element);
-  for (std::size_t i = 0; i < call.count; ++i)
-    store(bytes.data() + i * element, call.type, valueOf(call, rank, block, i, ranks));
+  std::array<std::uint64_t, 8> elements{}; // 0 to 7, which are exact in every type
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    elements[i] = elementOf(call.type, static_cast<double>(i));
+  const std::size_t size = sizeOf(call.type);
+  std::vector<std::byte> bytes(call.count * size);
+  for (std::size_t i = 0; i < call.count; ++i) // the machine is little endian
+    std::memcpy(bytes.data() + i * size, &elements.at(valueOf(call, rank, block, i, ranks)), size);
   return bytes;
 }
 

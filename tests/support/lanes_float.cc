@@ -4,14 +4,12 @@
 namespace rondo::test {
 
 LaneFunction floatLane(DataType type, ReduceOp::Kind op) {
-  switch (type) {
-    case DataType::float16: return laneOf<DataType::float16>(op);
-    case DataType::bfloat16: return laneOf<DataType::bfloat16>(op);
-    case DataType::float8e4m3: return laneOf<DataType::float8e4m3>(op);
-    case DataType::float8e5m2: return laneOf<DataType::float8e5m2>(op);
-    case DataType::float32: return laneOf<DataType::float32>(op);
-    case DataType::float64: return laneOf<DataType::float64>(op);
-    default: return nullptr;
+  const auto lane = [op](auto constant) { return laneOf<decltype(constant)::value>(op); };
+  switch (sizeOf(type)) {
+    case 1: return detail::withFloat<1, LaneFunction>(type, lane);
+    case 2: return detail::withFloat<2, LaneFunction>(type, lane);
+    case 4: return detail::withFloat<4, LaneFunction>(type, lane);
+    default: return detail::withFloat<8, LaneFunction>(type, lane);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "rondo/error.h"
 #include "support/test.h"
+#include "tests/kernels/reference.h"
 #include "tools/bench/shape.h"
 #include "tools/elements.h"
 #include "tools/parse.h"
@@ -147,28 +148,17 @@ TEST_CASE("Buffers: blocks of input and output agree over ranks", "[sizes]") {
 
 TEST_CASE("Every finite value of the narrow floats is encoded as itself; ties go to even",
           "[elements]") {
-  struct Format {
-    DataType type;
-    int exponent, mantissa;
-    std::uint64_t finite; ///< number of bit patterns with positive finite values
-  };
-  for (const auto& [type, exponent, mantissa, finite] :
-       {Format{DataType::float16, 5, 10, 0x7c00}, Format{DataType::bfloat16, 8, 7, 0x7f80},
-        Format{DataType::float8e4m3, 4, 3, 0x7f}, Format{DataType::float8e5m2, 5, 2, 0x7c}}) {
-    const int bias = (1 << (exponent - 1)) - 1;
-    const std::uint64_t sign = std::uint64_t{1} << (exponent + mantissa);
-    const auto value = [&, e = mantissa](std::uint64_t bits) {
-      const auto field = static_cast<int>(bits >> e);
-      const auto units = static_cast<double>(bits & ((std::uint64_t{1} << e) - 1));
-      const double one = std::ldexp(1.0, e);
-      return std::ldexp(field == 0 ? units : units + one, std::max(field, 1) - bias - e);
-    };
+  for (const DataType type : kDataTypes) {
+    if (!isSmallFloat(type)) continue;
+    const Format format = smallFormat(type);
+    const std::uint32_t sign = format.signBit(), finite = format.largestCode() + 1;
     std::size_t wrong = 0;
-    for (std::uint64_t bits = 0; bits < finite; ++bits) {
-      if (encodeFloat(type, value(bits)) != bits) ++wrong;
-      if (encodeFloat(type, -value(bits)) != (bits | sign)) ++wrong;
+    for (std::uint32_t bits = 0; bits < finite; ++bits) {
+      const double value = format.decode(bits);
+      if (encodeFloat(type, value) != bits) ++wrong;
+      if (encodeFloat(type, -value) != (bits | sign)) ++wrong;
       if (bits + 1 == finite) continue;
-      const double middle = (value(bits) + value(bits + 1)) / 2; // exact in double
+      const double middle = (value + format.decode(bits + 1)) / 2; // exact in double
       if (encodeFloat(type, middle) != bits + (bits & 1)) ++wrong;
     }
     INFO(name(type));

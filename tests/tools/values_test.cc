@@ -17,24 +17,9 @@ namespace {
 
 using namespace tools;
 
-struct Widths {
-  int exponent, mantissa;
-};
-
-Widths widthsOf(DataType type) {
-  switch (type) {
-    case DataType::float16: return {5, 10};
-    case DataType::bfloat16: return {8, 7};
-    case DataType::float8e4m3: return {4, 3};
-    case DataType::float8e5m2: return {5, 2};
-    case DataType::float32: return {8, 23};
-    default: return {11, 52};
-  }
-}
-
 /// Decodes the bits of a finite float field by field.
 double decode(DataType type, std::uint64_t bits) {
-  const auto [exponent_bits, mantissa_bits] = widthsOf(type);
+  const auto [exponent_bits, mantissa_bits, infinity] = traits(type).format;
   const std::uint64_t mantissa = bits & ((std::uint64_t{1} << mantissa_bits) - 1);
   const auto exponent =
       static_cast<int>((bits >> mantissa_bits) & ((std::uint64_t{1} << exponent_bits) - 1));
@@ -50,7 +35,7 @@ double decode(DataType type, std::uint64_t bits) {
 double nearest(DataType type, double value) {
   if (type == DataType::float64) return value;
   if (type == DataType::float32) return static_cast<float>(value);
-  const auto [exponent_bits, mantissa_bits] = widthsOf(type);
+  const auto [exponent_bits, mantissa_bits, infinity] = traits(type).format;
   int exponent = 0;
   std::frexp(value, &exponent);
   const int lowest = 2 - (1 << (exponent_bits - 1));

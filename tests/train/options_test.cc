@@ -192,7 +192,7 @@ TEST_CASE("a flag takes the limits of its row, and nothing beyond") {
     CHECK(isRefused(option, text(is_real ? range.most * 1.5 : range.most + 1)));
     ++limits;
   }
-  CHECK(limits == 22);
+  CHECK(limits >= 22);
   CHECK(isRefused(row("base_batch"), "0"));
   CHECK(isRefused(row("checkpoint_every"), "0"));
 }

@@ -9,6 +9,7 @@
 
 #include "kernels/reduce.h"
 #include "rondo/communicator.h"
+#include "tests/kernels/reference.h"
 
 namespace {
 
@@ -30,27 +31,13 @@ std::vector<std::byte> input(DataType type, std::size_t count, int rank) {
   return data;
 }
 
-/// The largest bits, without the sign, that are no NaN.
-std::uint64_t largest(DataType type) {
-  switch (type) {
-    case DataType::float8e4m3: return 0x7e;
-    case DataType::float8e5m2: return 0x7c;
-    case DataType::float16: return 0x7c00;
-    case DataType::bfloat16: return 0x7f80;
-    case DataType::float32: return 0x7f80'0000;
-    case DataType::float64: return 0x7ff0'0000'0000'0000;
-    default: return ~std::uint64_t{0};
-  }
-}
-
 /// FNV-1a. All NaNs count as the same: their sign and payload depend on the processor.
 void add(std::uint64_t& hash, DataType type, const std::vector<std::byte>& data) {
   const std::size_t bytes = rondo::sizeOf(type);
-  const std::uint64_t most = largest(type), magnitude = ~(std::uint64_t{1} << (8 * bytes - 1));
   for (std::size_t at = 0; at < data.size(); at += bytes) {
     std::uint64_t bits = 0;
     std::memcpy(&bits, &data[at], bytes); // little endian
-    if (rondo::isFloat(type) && (bits & magnitude) > most) bits = ~std::uint64_t{0};
+    if (rondo::test::isNanBits(type, bits)) bits = ~std::uint64_t{0};
     hash = (hash ^ bits) * 1099511628211U;
   }
 }

@@ -46,7 +46,7 @@ std::vector<Call> callsOf(const plan::Algorithm& algorithm, int ranks, Protocol 
       if (!runs(algorithm, {collective, ranks, root, 0}, protocol)) continue;
       for (std::size_t count : kCounts)
         for (bool in_place : {false, true}) {
-          if (in_place && collective == Collective::alltoall) continue;
+          if (in_place && !traits(collective).in_place) continue;
           if (collective == Collective::barrier && (count > 0 || in_place)) continue;
           calls.push_back(callOf(algorithm,
                                  {.collective = collective,
@@ -204,8 +204,8 @@ TEST_CASE("the plan kernel moves any bits of floats") {
   std::vector<std::uint16_t> sent(kPatterns), got(kPatterns), own(kPatterns);
   for (std::size_t i = 0; i < kPatterns; ++i) sent[i] = static_cast<std::uint16_t>(i);
   for (Protocol protocol : kProtocols)
-    for (DataType type : {DataType::float16, DataType::bfloat16, DataType::float8e4m3,
-                          DataType::float8e5m2, DataType::float32, DataType::float64}) {
+    for (DataType type : kDataTypes) {
+      if (!isFloat(type)) continue;
       World world(2, {protocol, 2, 4096});
       Call call = callOf(*plan::findAlgorithm("chain"),
                          {.collective = Collective::broadcast,
