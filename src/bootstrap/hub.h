@@ -38,6 +38,7 @@ class Hub {
     std::shared_ptr<Standby> standby = {};
     std::map<int, net::SocketAddress> standbys = {}; ///< of the present ranks
     std::set<int> maybe_moved = {};                  ///< see World
+    std::chrono::milliseconds spread{0}; ///< other ranks may give up the old hub so much later
   };
   struct Settings {
     net::SocketAddress address; ///< port 0: any port
@@ -64,7 +65,7 @@ class Hub {
   const net::SocketAddress& address() const { return address_; }
   /// If ranks outside this process go on, hands the control plane over to one of their processes.
   /// Returns true if another process has taken over and this hub has ended. Takes at most about one
-  /// second, or three while a previous move is unfinished. Any thread except the loop's.
+  /// second, or as long as a previous move may take. Any thread except the loop's.
   bool handOver();
   /// The process of a rank has ended. The hub handles what the rank had sent and then treats its
   /// connection as broken. Any thread.

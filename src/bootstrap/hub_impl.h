@@ -146,6 +146,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void takeOver(const Succession& from);
   /// From now on the ranks have a limited time to connect. Does nothing the next time.
   void limitComing();
+  /// How long the ranks may take to connect to this hub. Any thread.
+  std::chrono::milliseconds comingLimit() const;
   void roster(World& world, Member& member, const frames::Roster& part);
   void leaveSilently(World& world, Group& group);
   /// For a new hub that has the majority. If one rank has the result of the last exchange, sends it

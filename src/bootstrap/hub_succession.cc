@@ -43,6 +43,9 @@ constexpr std::chrono::milliseconds kHandOverLimit{1000};
 constexpr std::chrono::milliseconds kLongestHandOver{10'000};
 /// How long the ranks may take to connect to the new hub.
 constexpr std::chrono::milliseconds kSettleLimit{3000};
+/// The same for a hub that replaces a dead or silent one, without Succession::spread. Longer than a
+/// rank needs to give up connecting to a hub that moved (three seconds).
+constexpr std::chrono::milliseconds kReplaceLimit{4000};
 /// When the new hub asks whether ranks that have not connected live.
 constexpr std::chrono::milliseconds kAskTime{2000};
 
@@ -89,7 +92,7 @@ bool Hub::Impl::handOver(bool process_ends) {
     });
   bool needed = false, settling = false;
   // A rank that does not connect to this hub in time counts as dead and is not waited for.
-  const base::Deadline together(kTogether), limit(kSettleLimit);
+  const base::Deadline together(kTogether), limit(comingLimit());
   for (;;) {
     loop_->call([&] {
       needed = settling = false;
@@ -231,6 +234,11 @@ void Hub::Impl::takeOver(const Succession& from) {
   if (claims_) limitComing();
 }
 
+std::chrono::milliseconds Hub::Impl::comingLimit() const {
+  const bool replaces = settings_.succession && settings_.succession->standby;
+  return replaces ? kReplaceLimit + settings_.succession->spread : kSettleLimit;
+}
+
 void Hub::Impl::limitComing() {
   if (settle_timer_ != 0) return;
   // One that has ended refuses the connection: it is dead, not unresponsive.
@@ -240,7 +248,7 @@ void Hub::Impl::limitComing() {
     World& in = self->worlds_.at(self->settings_.size);
     for (const int rank : in.awaited) self->probe(in, rank);
   });
-  settle_timer_ = loop_->after(kSettleLimit, [weak = weak_from_this()] {
+  settle_timer_ = loop_->after(comingLimit(), [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || self->stopped_) return;
     World& in = self->worlds_.at(self->settings_.size);

@@ -137,7 +137,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   void departed();
   // After the hub's death.
   struct Search;
-  void startSearch();
+  /// `silent`: the hub does not respond. Otherwise its connection has ended.
+  void startSearch(bool silent);
   void seek();
   void tryNext();
   void awaitCandidate();

@@ -23,8 +23,10 @@ namespace {
 using base::Clock;
 using namespace std::chrono_literals;
 
-/// How long a hub that takes over may need, once all ranks have noticed the death.
-constexpr std::chrono::milliseconds kSettleLimit{5000};
+/// How long a hub that takes over may need, once its host has noticed the death: four seconds until
+/// it excludes ranks. Before, its host may take three seconds to give up connecting to a hub that
+/// moved. Hubs that replace a silent one wait longer, but for less than a heartbeat.
+constexpr std::chrono::milliseconds kSettleLimit{8000};
 /// If a move fails within this time after the process was stopped, the stop may be the reason.
 /// Longer than kMoveLimit.
 constexpr std::chrono::milliseconds kWoke{5000};
@@ -48,14 +50,17 @@ struct Membership::Search {
   std::unique_ptr<net::Dial> question; ///< whether the candidate still runs
   std::vector<int> passed;             ///< ranks that have ended or do not answer
   int candidate = -1;
+  std::chrono::milliseconds spread{0}; ///< as in Hub::Succession
 };
 
-void Membership::startSearch() {
+void Membership::startSearch(bool silent) {
   {
     std::lock_guard lock(mutex_);
     moving_ = true;
   }
   search_ = std::make_shared<Search>(loop_);
+  // Each rank counts from the last frame that it got. That of others may be newer by this.
+  if (silent) search_->spread = beatPeriod(settings_.heartbeat);
   seek();
 }
 
@@ -163,8 +168,9 @@ void Membership::hostHub() {
     for (int rank = 0; rank < settings_.size; ++rank)
       if (rank != search_->candidate && present_[static_cast<std::size_t>(rank)])
         maybe_moved.insert(rank);
-  hub.succession = Hub::Succession{search_->candidate, job_,     present_,  present_,
-                                   generation_,        standby_, standbys_, maybe_moved};
+  hub.succession =
+      Hub::Succession{search_->candidate, job_,      present_,    present_,       generation_,
+                      standby_,           standbys_, maybe_moved, search_->spread};
   try {
     ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {

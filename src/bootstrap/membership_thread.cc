@@ -193,7 +193,7 @@ void Membership::hubLost(ErrorCode code, const std::string& what) {
     });
     if (!supervised_) return;
   }
-  startSearch();
+  startSearch(code == ErrorCode::unresponsive);
 }
 
 void Membership::hubUnheard(std::chrono::milliseconds limit) {

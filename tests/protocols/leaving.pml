@@ -9,24 +9,30 @@
  * left.
  *
  * A time limit passes only when nothing else can happen (`Clock`): running processes are faster.
- * Limits may pass in any order, whatever their lengths. Left out: heartbeats, so a hub that is
- * stopped is not replaced; two ranks of one process; a process that is stopped between two messages
- * that it sends at once.
+ * Limits may pass in any order, whatever their lengths, with two exceptions. A rank waits longer for
+ * its next hub than another rank takes to open it (`mayOpen`). A hub that replaces another one
+ * excludes ranks later than they give up the old one (`mayCome`). An earlier version of this model
+ * had neither exceptions nor heartbeats, and named runs that are impossible with 4 ranks.
+ *
+ * Ranks give up a silent hub, and a candidate that does not answer. Left out: that such a process
+ * continues (succession.pml has this); RONDO_PATIENT; two ranks of one process; a process that is
+ * stopped between two messages that it sends at once.
  *
  * Rules: no two hubs have the majority at the same time. A rank that left, or that was neither
  * killed nor stopped, is never named as dead or unresponsive (except by a hub that was stopped).
  * When nothing can happen any more, each rank that leaves has left, and no other rank waits. If the
- * ranks that were never stopped are the majority of those that live, they have a hub, unless the
- * rank that should replace a dead hub was stopped meanwhile: then they get an error. A hub says
- * farewell only if no running rank wants to stay.
+ * ranks that were never stopped are the majority of those that live, they have a hub. Two kinds of
+ * ranks do not count for this. Some had no majority when their hub decided. Others gave up
+ * connecting to a hub that was stopped, and then its process continued, and other ranks connected.
+ * A hub says farewell only if no running rank wants to stay.
  *
- * Options: N, the ranks (default 3); FAULTS (default 1); MOST_LEAVE, how many may leave. With N=4
- * and a fault, a rank may give up its search before the shorter limit of another one has passed, and
- * then a rule is broken: that order is impossible, and must be left out before N=4 says anything.
+ * Options: N, the ranks (3 or 4); FAULTS (default 1); MOST_LEAVE, how many may leave.
  * Broken variants, which must fail, and the rule that they break:
  *   STALE        an answer to an offer counts, although a rank has left since   a rank is named
  *   AT_ONCE      a hub that was stopped decides before it reads who has left     a rank is named
- *   EARLY        a hub excludes ranks before any of them was sent to it          no hub
+ *   EARLY        a hub excludes ranks before any of them was sent to it          a rank is named
+ *   HASTE        a hub excludes ranks that have not given up a silent hub yet    no hub
+ *   IMPATIENT    a rank waits for its next hub for less time than that needs     no hub
  *   UNSEEN       a rank that reads of a move after its bye ends at once          a rank is named
  *   ABANDONS     a hub whose own rank leaves ends without a successor            a rank is named
  *   ONE_BYE      a rank that follows its hub does not say bye again              a rank waits
@@ -78,7 +84,8 @@ byte host[N] = 0;   /* its last hub */
 byte passed[N] = 0; /* ranks that did not answer */
 byte opened_by = 0; /* ranks that opened a hub for an offer which is not decided */
 byte claimed = 0;    /* ranks that host a hub because the last one had died; they listen */
-byte excused = 0;    /* ranks that had no majority, or whose next host was stopped */
+byte excused = 0;    /* ranks that had no majority */
+byte given_up = 0;   /* stopped processes that others wait for no longer; they do not continue */
 byte unsure = 0;    /* ranks that cannot tell whether the others have ended or gone on */
 
 /* of the hub in each process */
@@ -273,6 +280,16 @@ inline moveFailed(r) {
   fi
 }
 
+/* The hub, or the rank that should open one, does not answer. */
+inline giveUp(r) {
+  given_up = given_up | bit(at[r]);
+  members[at[r]] = members[at[r]] & ~bit(r);
+  if
+  :: state[r] == waits -> passed[r] = passed[r] | bit(at[r]); state[r] = looks; forget(r)
+  :: else -> assert(mayBeNamed(host[r])); dropOpened(r); look(r)
+  fi
+}
+
 #define living (alive & RANKS & (~left | claimed))
 #define core (living & ~was_stopped & ~leaves & ~excused)
 #define strong \
@@ -391,8 +408,27 @@ inline kill(p) {
   alive = alive & ~bit(p); stopped = stopped & ~bit(p); was_killed = was_killed | bit(p)
 }
 
+#define wakes (stopped & ~given_up)
+#define gaveUp(r, h) \
+  ((r) != 0 && host[r] == h && (state[r] == looks || state[r] == waits || state[r] == told))
+
+/* Some ranks have given up connecting to the hub in this process, and others connect to it now. */
+inline wake(p) {
+  m = 0;
+  do
+  :: m < N && gaveUp(m, p) -> x = x | bit(m); m++
+  :: m < N && !gaveUp(m, p) -> m++
+  :: else -> break
+  od;
+  if
+  :: (RANKS & alive & ~left & ~x & ~bit(p)) != 0 -> excused = excused | x
+  :: else
+  fi;
+  stopped = stopped & ~bit(p)
+}
+
 proctype Faults() {
-  byte x = 0, m = 0;
+  byte x = 0, m = 0, p = 0;
   end: do
   :: atomic { faults < FAULTS && !rest -> select(x : 0 .. N - 1);
       if
@@ -405,21 +441,20 @@ proctype Faults() {
       :: else
       fi;
       x = 0 }
-  :: atomic { stopped != 0 && !rest -> x = 0;
+  :: atomic { wakes != 0 && !rest -> x = 0;
       do
-      :: !in(x, stopped) -> x++
-      :: in(x, stopped) && (stopped >> (x + 1)) != 0 -> x++
-      :: in(x, stopped) -> break
+      :: !in(x, wakes) -> x++
+      :: in(x, wakes) && (wakes >> (x + 1)) != 0 -> x++
+      :: in(x, wakes) -> break
       od;
-      stopped = stopped & ~bit(x); x = 0 }
+      p = x; x = 0; wake(p); p = 0; m = 0; x = 0 }
   :: d_step { !rest -> rest = true }
   od
 }
 
 #define follows(r) \
   (state[r] == on && in(r, members[at[r]]) && \
-   (goesOn(at[r]) || in(at[r], stopped) && hub[at[r]] != closed || \
-    hub[at[r]] == serves && !(in(r, core) && strong)))
+   (goesOn(at[r]) || hub[at[r]] == serves && !(in(r, core) && strong)))
 #define good(r) \
   (!runs(r) || in(r, left) || \
    (!in(r, leaves) && \
@@ -441,24 +476,51 @@ proctype Faults() {
 #define limitOfLeaving(r) (runs(r) && in(r, departs & ~left) && state[r] == on && !runs(at[r]))
 #ifdef PATIENT
 #define limitOfOffer(r) false
+#define mayGiveUp(r) (!in(r, leaves & opened_by))
 #else
+#define mayGiveUp(r) true
 #define limitOfOffer(r) (runs(r) && in(r, leaves & ~departs & opened_by))
 #endif
 #define limitOfMove(r) (runs(r) && !in(r, left) && state[r] == dials)
 #define limitOfSearch(r) (runs(r) && !in(r, left) && state[r] == looks)
-#define limitOfWait(r) \
-  (runs(r) && !in(r, left) && state[r] == waits && !(runs(at[r]) && hub[at[r]] == claims))
-#ifdef EARLY
-#define mayExclude(h) true
+#define limitOfSilence(r) \
+  (runs(r) && !in(r, left | departs) && in(at[r], stopped) && mayGiveUp(r) && \
+   (state[r] == on && in(r, members[at[r]]) || state[r] == waits))
+/* Longer than those after which the other rank opens a hub, or has ended. */
+#ifdef IMPATIENT
+#define mayOpen(r) (hub[r] == claims)
 #else
-#define mayExclude(h) (hub[h] == claims || members[h] != 0)
+#define mayOpen(r) \
+  (hub[r] == claims || limitOfLeaving(r) || limitOfOffer(r) || limitOfSilence(r) || \
+   limitOfMove(r) || limitOfSearch(r))
+#endif
+#define limitOfWait(r) \
+  (runs(r) && !in(r, left) && state[r] == waits && !in(at[r], stopped) && \
+   !(runs(at[r]) && mayOpen(at[r])))
+#ifdef EARLY
+#define wereSent(h) true
+#else
+#define wereSent(h) (members[h] != 0)
+#endif
+#define mayExclude(h) (hub[h] == claims && !mayCome(h) || hub[h] == opened && wereSent(h))
+/* Longer than the time in which all ranks give up a silent hub. */
+#ifdef HASTE
+#define mayCome(h) false
+#else
+#define comes(h, r) \
+  (in(r, awaited[h]) && (limitOfSilence(r) || limitOfMove(r) || limitOfSearch(r)))
+#if N == 3
+#define mayCome(h) (comes(h, 1) || comes(h, 2))
+#else
+#define mayCome(h) (comes(h, 1) || comes(h, 2) || comes(h, 3))
+#endif
 #endif
 #define limitOfComing(h) \
   (runs(h) && (hub[h] == opened || hub[h] == claims) && awaited[h] != 0 && mayExclude(h))
 #define limitOfHandOver(h) (runs(h) && handsOver(h) && offered[h] != 0)
 #define noLimit(r) \
   !(limitOfLeaving(r) || limitOfOffer(r) || limitOfMove(r) || limitOfSearch(r) || \
-    limitOfWait(r) || limitOfComing(r) || limitOfHandOver(r))
+    limitOfSilence(r) || limitOfWait(r) || limitOfComing(r) || limitOfHandOver(r))
 
 /* Time passes. */
 active proctype Clock() {
@@ -486,12 +548,8 @@ active proctype Clock() {
         fi
       :: limitOfMove(x) -> moveFailed(x)
       :: limitOfSearch(x) -> passed[x] = passed[x] | bit(candidate(x))
-      :: limitOfWait(x) ->
-        if
-        :: in(at[x], stopped) -> excused = excused | bit(x)
-        :: else
-        fi;
-        state[x] = told
+      :: limitOfSilence(x) -> giveUp(x)
+      :: limitOfWait(x) -> state[x] = told
       :: limitOfComing(x) ->
         m = 1;
         do

@@ -13,13 +13,23 @@
  * Options: N, the ranks (2 to 4). GOES_ON: the property is not that two parts never both go on, but
  * that one does; then a cut network does not mend, and a new hub decides only when the ranks that it
  * can reach have come, as they do in time. STOPS: the network is not cut, but a process, also that
- * of a hub, may be stopped for so long that the others exclude it, and wake again. Then a rank that
- * was excluded must never go on without the others, also if all of them have ended since.
+ * of a hub, may be stopped and wake again. Then a rank that was excluded must never go on without
+ * the others, also if all of them have ended since.
+ *
+ * Stops are of two kinds. During a long one, hubs stop to count the process, and its ranks give up
+ * the hub in it. A brief one (`brief`) is shorter than two heartbeats, so neither happens. But if
+ * heartbeats are longer than a second, a rank that looks for the next hub may skip the process as a
+ * candidate, after two seconds, also if it has opened its hub already. A new hub may decide without
+ * it, later still. So a process that wakes notices each stop of 1.5 seconds, and these two always;
+ * other brief stops it may notice or not. With brief stops a new hub decides only when all running
+ * ranks have given up the old one. With long stops it may decide at any time.
  *
  * Broken variants, which must fail: NO_MAJORITY; NO_QUESTION (the old host counts as dead); HASTE (a
  * rank gives up a hub that still counts it); with GOES_ON also HASTY_HUB (it decides at once); with
  * STOPS also FORGETS (a rank that wakes does not consider that the others may have gone on and ended
- * since) and BLIND (a hub that wakes decides before it reads that connections have ended). */
+ * since), HEARTBEATS (it considers this only after a stop of two heartbeats, not of 1.5 seconds),
+ * HASTY_HUB (with brief stops, a hub decides before running ranks have given up the old one) and
+ * BLIND (a hub that wakes decides before it reads that connections have ended). */
 #ifndef N
 #define N 3
 #endif
@@ -37,7 +47,24 @@
 #ifdef STOPS
 #define runs(r) (lives(r) && (r) != stopped)
 #define mayHaveMoved(r) ((r) == woke -> maybe : 0)
+/* Of a process that does not run: a rank does not give up its hub after a brief stop. */
+#define silent(r) (!runs(r) && !(brief && (r) == stopped && lives(r) && serves[r]))
+inline noteSkip(r) {
+  if
+  :: lives(r) && (r) == stopped -> skipped = true
+  :: else
+  fi
+}
+inline noteAbsent(h) {
+  if
+  :: stopped != NONE && !in(stopped, counts[h]) -> skipped = true
+  :: else
+  fi
+}
 #else
+#define silent(r) (!runs(r))
+#define noteSkip(r) skip
+#define noteAbsent(h) skip
 #define runs(r) lives(r)
 #define mayHaveMoved(r) 0
 #endif
@@ -52,6 +79,8 @@ byte stopped = NONE; /* the rank whose process is stopped */
 byte woke = NONE;    /* the rank that was stopped */
 byte maybe = 0;      /* of it: ranks that may have moved to another hub, and have ended since */
 byte others = 0;     /* the last part that went on without it */
+bool brief = false;  /* it is stopped for less than two heartbeats, so hubs count it */
+bool skipped = false; /* a rank or a new hub has waited for it for two seconds or more */
 #endif
 
 /* of each rank */
@@ -135,12 +164,12 @@ inline note(h) {
 
 #ifdef STOPS
 /* The process continues. First it reads which connections have ended. */
-inline wake() {
+inline wake(notices) {
   byte m = 0;
   woke = stopped;
   stopped = NONE;
 #ifndef FORGETS
-  maybe = ALL & ~bit(woke) & ~(hosts[woke] -> gone[woke] : told[woke]);
+  maybe = (notices -> ALL & ~bit(woke) & ~(hosts[woke] -> gone[woke] : told[woke]) : 0);
 #endif
 #ifndef BLIND
   do
@@ -157,8 +186,13 @@ inline wake() {
 #endif
 
 /* Living ranks that the hub can reach, and that are still to come to it. */
+#ifdef STOPS
+#define came(h, r) \
+  (!brief || !runs(r) || out[r] || follows[r] == h || (follows[r] != NONE && lives(follows[r])))
+#else
 #define came(h, r) (!lives(r) || !sees(h, r) || out[r] || follows[r] == h)
-#if !defined(GOES_ON) || defined(HASTY_HUB)
+#endif
+#if (!defined(GOES_ON) && !defined(STOPS)) || defined(HASTY_HUB)
 #define mayDecide(h) true
 #elif N == 2
 #define mayDecide(h) (came(h, 0) && came(h, 1))
@@ -181,21 +215,23 @@ proctype Rank(byte me) {
   :: d_step { runs(me) && serves[me] && (ended(me) & ~gone[me]) != 0 ->
       askAll(me); tellMembers(me); note(me) }
 #ifdef STOPS
-  :: d_step { runs(me) && serves[me] && stopped != NONE && in(stopped, counts[me]) ->
-      counts[me] = counts[me] & ~bit(stopped); note(me) }
+  :: d_step { runs(me) && serves[me] && stopped != NONE && !brief &&
+             in(stopped, counts[me]) -> counts[me] = counts[me] & ~bit(stopped); note(me) }
 #endif
   /* As a hub that takes over: it decides when all have come or been asked. */
   :: d_step { runs(me) && hosts[me] && !serves[me] && mayDecide(me) ->
       counts[me] = counts[me] & alive & (in(me, half) -> half : ALL & ~half);
       askAll(me);
+      noteAbsent(me);
       if
       :: majority(me, counts[me]) -> serves[me] = true; tellMembers(me); note(me)
       :: else -> dissolve(me)
       fi }
   /* As a member whose hub died, or does not answer. */
   :: d_step { runs(me) && !out[me] && follows[me] != NONE && follows[me] != me &&
-             ((!runs(follows[me]) && (sees(me, follows[me]) || cuts > 0)) ||
+             ((silent(follows[me]) && (sees(me, follows[me]) || cuts > 0)) ||
               gaveUp(follows[me], me)) ->
+      noteSkip(follows[me]);
       old[me] = follows[me]; follows[me] = NONE; passed[me] = 0 }
   /* Looking for another hub, at the lowest rank that may live. */
   :: d_step { runs(me) && !out[me] && follows[me] == NONE ->
@@ -212,7 +248,8 @@ proctype Rank(byte me) {
 #ifdef NO_QUESTION
         gone[me] = gone[me] | bit(old[me])
 #endif
-      :: x < N && x != me && (!sees(me, x) || !runs(x)) -> passed[me] = passed[me] | bit(x)
+      :: x < N && x != me && (!sees(me, x) || !runs(x)) ->
+        noteSkip(x); passed[me] = passed[me] | bit(x)
       :: x < N && x != me && sees(me, x) && runs(x) && hosts[x] && !serves[x] ->
         follows[me] = x; counts[x] = counts[x] | bit(me)
       :: x < N && x != me && sees(me, x) && runs(x) && (out[x] || serves[x]) -> out[me] = true
@@ -247,7 +284,12 @@ proctype Faults() {
       :: lives(x) -> stopped = x
       :: else
       fi; x = 0 }
-  :: d_step { stopped != NONE && lives(stopped) -> wake() }
+#ifdef HEARTBEATS
+  :: d_step { stopped != NONE && lives(stopped) -> wake(!brief) }
+#else
+  :: d_step { stopped != NONE && lives(stopped) -> wake(true) }
+  :: d_step { stopped != NONE && lives(stopped) && brief && !skipped -> wake(false) }
+#endif
 #endif
   :: true -> break /* nothing more happens */
   od
@@ -298,6 +340,12 @@ init {
     :: r < N -> follows[r] = 0; old[r] = NONE; run Rank(r); r++
     :: else -> break
     od;
+#ifdef STOPS
+    if
+    :: brief = true
+    :: true
+    fi;
+#endif
     hosts[0] = true; serves[0] = true; counts[0] = ALL;
     run Faults();
     r = 0
