@@ -98,6 +98,8 @@ Held Trainer::hold(bool after_error) {
 /// With fewer than MIN ranks, waits for others.
 void Trainer::awaitRanks() {
   if (!elastic_ || !elastic_->tooFew() || over()) return;
+  if (comm_.rank() == 0 && options_.elastic.waiting)
+    options_.elastic.waiting(comm_.size(), elastic_->least());
   paused_ = elastic_->await();
   if (paused_) return;
   const std::string& file = options_.files.checkpoint;

@@ -1,5 +1,5 @@
-// Tests the commands `rondo train --strategy ps` and `--sweep`, printed losses, and the death of
-// a server.
+// Tests the commands `rondo train --strategy ps` and `--sweep`, printed losses, waiting for
+// ranks, and the death of a server.
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -92,6 +92,18 @@ TEST_CASE("the printed loss of an epoch is that of the JSON, for every strategy"
       REQUIRE(contains(outcome.out, line));
     }
   }
+}
+
+TEST_CASE("an elastic run that waits for ranks says so once: how many there are, and how long") {
+  const Outcome outcome = shell(
+      "$RONDO train -p 2 --elastic 3:4 --elastic-wait 0.5 --batch 20 --data "
+      "synthetic:shape=1x8x8,train=400,test=20");
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.status != 0);
+  const std::string line =
+      "rondo train: 2 ranks are here, --elastic needs 3: waiting 0.5 s for 1 more\n";
+  REQUIRE(outcome.err.starts_with(line));
+  REQUIRE(!contains(outcome.err.substr(line.size()), "waiting"));
 }
 
 TEST_CASE("a rank that is only a server shows no time for computation") {
