@@ -22,7 +22,7 @@ using rondo::Communicator;
 using rondo::DataType;
 
 std::vector<Communicator> pair(const std::string& transport) {
-  rondo::Options options;
+  rondo::Options options = rondo::Options::fromEnvironment(); // RONDO_TRACE and the like
   options.transports = transport;
   return Communicator::createAll(2, options);
 }

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <string_view>
 #include <utility>
 
+#include "base/parse.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 #include "tools/version.h"
@@ -53,17 +55,10 @@ const CLI::App* named(const CLI::App& app, const std::vector<std::string>& argum
   return command;
 }
 
-/// Number of characters in which two words begin alike.
-std::size_t alike(const std::string& a, const std::string& b) {
-  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
-                                  a.begin());
-}
-
 /// Why the arguments are refused, if a long option is unknown. (CLI11 would first blame the
 /// option's value, which it takes for another argument.) Empty: all are known.
 std::string unknownOption(const CLI::App& command, const std::vector<std::string>& arguments) {
-  constexpr std::size_t kAlike = 3;
-  std::vector<std::string> known;
+  std::vector<std::string_view> known;
   for (const CLI::Option* option : command.get_options())
     known.insert(known.end(), option->get_lnames().begin(), option->get_lnames().end());
   for (const std::string& word : arguments) {
@@ -71,11 +66,8 @@ std::string unknownOption(const CLI::App& command, const std::vector<std::string
     if (!word.starts_with("--")) continue;
     const std::string name = word.substr(2, word.find('=') - 2);
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const auto near = std::max_element(known.begin(), known.end(), [&](auto& a, auto& b) {
-      return alike(a, name) < alike(b, name);
-    });
-    const bool similar = near != known.end() && alike(*near, name) >= kAlike;
-    return "unknown option --" + name + (similar ? "; did you mean --" + *near + "?" : "");
+    const std::string near(base::nearest(name, known));
+    return "unknown option --" + name + (near.empty() ? "" : "; did you mean --" + near + "?");
   }
   return "";
 }

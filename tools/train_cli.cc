@@ -1,6 +1,7 @@
 // `rondo train`: defines its options.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -219,6 +220,10 @@ void takeElastic(TrainConfig& config) {
   if (elastic.joined && elastic.rendezvous_file.empty())
     throw Error(ErrorCode::invalid_argument,
                 "--join needs --rendezvous-file, the file of the run to join");
+  elastic.waiting = [limit = elastic.wait](int ranks, int least) {
+    std::fprintf(stderr, "rondo train: %d %s here, --elastic needs %d: waiting %g s for %d more\n",
+                 ranks, ranks == 1 ? "rank is" : "ranks are", least, limit, least - ranks);
+  };
   config.least = std::max(1, std::atoi(elastic.ranks.c_str())); // train() checks it
 }
 

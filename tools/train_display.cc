@@ -25,13 +25,8 @@ std::size_t columns() {
 bool TrainDisplay::isTerminal() { return isatty(STDOUT_FILENO) != 0; }
 
 void TrainDisplay::operator()(const TrainProgress& progress) {
-  loss_sum_ += progress.loss;
-  ++steps_;
   if (progress.test_accuracy >= 0) {
-    std::printf("%s%s\n", terminal_ ? "\r\x1b[K" : "",
-                epochLine(progress, loss_sum_ / steps_).c_str());
-    loss_sum_ = 0;
-    steps_ = 0;
+    std::printf("%s%s\n", terminal_ ? "\r\x1b[K" : "", epochLine(progress).c_str());
   } else {
     const auto now = std::chrono::steady_clock::now();
     if (now - drawn_ < (terminal_ ? kRedraw : std::chrono::milliseconds(kPlainLines))) return;
@@ -55,11 +50,12 @@ std::string progressLine(const TrainProgress& progress, std::size_t columns) {
   return before + std::string(full, '=') + std::string(width - full, ' ') + behind;
 }
 
-std::string epochLine(const TrainProgress& progress, double epoch_loss) {
+std::string epochLine(const TrainProgress& progress) {
   std::array<char, 128> line;
   std::snprintf(line.data(), line.size(),
                 "epoch %d/%d: loss %.4f, test accuracy %.4f, %.0f samples/s", progress.epoch,
-                progress.epochs, epoch_loss, progress.test_accuracy, progress.samples_per_second);
+                progress.epochs, progress.epoch_loss, progress.test_accuracy,
+                progress.samples_per_second);
   return line.data();
 }
 

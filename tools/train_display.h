@@ -12,7 +12,7 @@ namespace rondo::tools {
 /// "epoch 2/5 [=====>    ] 230/469  loss 0.4321  51234 samples/s", for a line `columns` wide.
 std::string progressLine(const TrainProgress& progress, std::size_t columns);
 /// "epoch 2/5: loss 0.4321, test accuracy 0.8612, 51234 samples/s".
-std::string epochLine(const TrainProgress& progress, double epoch_loss);
+std::string epochLine(const TrainProgress& progress);
 /// "epoch 2/5, step 230/469: loss 0.4321, 51234 samples/s".
 std::string stepLine(const TrainProgress& progress);
 /// "step 1.21 ms: data 0.01, forward 0.40, backward 0.66, communication 0.05, optimizer 0.09"; for
@@ -25,8 +25,6 @@ class TrainDisplay {
 
  private:
   bool terminal_ = isTerminal();
-  double loss_sum_ = 0;
-  int steps_ = 0;
   std::chrono::steady_clock::time_point drawn_ = std::chrono::steady_clock::now();
 
   static bool isTerminal();

@@ -22,7 +22,8 @@ struct Explanation {
   };
 
   std::string algorithm; ///< what the call uses
-  /// "RONDO_ALGO", "rules file FILE:LINE" (RONDO_RULES_FILE), "measurement", "model" or "rules".
+  /// "RONDO_ALGO", "NCCL_ALGO", "rules file FILE:LINE" (RONDO_RULES_FILE), "measurement", "model"
+  /// or "rules".
   std::string decided_by;
   /// Fastest first. Algorithms that the model cannot predict are missing, so `algorithm` may be.
   /// Empty on devices and for blocks of different sizes.

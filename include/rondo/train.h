@@ -30,10 +30,14 @@ struct TrainTimes {
 /// Progress of a run, passed to the callback of every rank after each step.
 struct TrainProgress {
   int epoch, epochs, step, steps; ///< epoch and step are counted from 1
-  double loss;                    ///< mean over the step's samples of all ranks
+  /// Mean over the step's samples of all ranks. With strategy "local" it is this rank's mean,
+  /// except in steps after which all ranks exchange their losses.
+  double loss;
   /// Of all ranks, since the epoch began or was resumed.
   double samples_per_second;
-  double test_accuracy = -1;   ///< in [0, 1] after the last step of an epoch, else -1
+  double test_accuracy = -1; ///< in [0, 1] after the last step of an epoch or of the run, else -1
+  /// Set with the test accuracy: mean over the samples of all ranks in the epoch's steps so far.
+  double epoch_loss = 0;
   std::int64_t total_step = 0; ///< over all epochs, counted from 1
   double learning_rate = 0;    ///< of this step
   TrainTimes times = {};

@@ -198,6 +198,9 @@ struct TrainOptions {
     std::string rendezvous_file;
     /// Seconds that fewer than MIN ranks wait for others to join. Then the run ends.
     double wait = 60;
+    /// Called on the lowest rank when fewer than MIN ranks begin to wait: with the number of ranks
+    /// that there are, and MIN. Null: never.
+    std::function<void(int ranks, int least)> waiting;
     /// This rank is from joinTraining(): it never begins a new run.
     bool joined = false;
   } elastic;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "rondo/error.h"
 
@@ -224,27 +226,39 @@ std::string quoted(std::string_view text) {
   return result + "\"";
 }
 
+namespace {
+
+/// How many letters must be inserted, deleted, changed or swapped with the next one to make the
+/// words equal. No letter is edited twice (optimal string alignment).
+std::size_t edits(std::string_view a, std::string_view b) {
+  // Rows of the table: for the beginning of `a` up to i, and for those one and two letters shorter.
+  std::vector<std::size_t> row(b.size() + 1), before(b.size() + 1), earlier;
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    earlier = std::exchange(before, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const auto same = [&](std::size_t x, std::size_t y) { return lower(a[x]) == lower(b[y]); };
+      const std::size_t change = before[j - 1] + (same(i - 1, j - 1) ? 0 : 1);
+      row[j] = std::min({row[j - 1] + 1, before[j] + 1, change});
+      if (i > 1 && j > 1 && same(i - 1, j - 2) && same(i - 2, j - 1))
+        row[j] = std::min(row[j], earlier[j - 2] + 1);
+    }
+  }
+  return row.back();
+}
+
+} // namespace
+
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  constexpr std::size_t kShort = 4; // two edits of a word of four letters would be anything
   std::string_view best;
-  // Two swapped letters are two edits; in a word of three that would be anything.
-  std::size_t best_distance = word.size() < 4 ? 2 : std::max<std::size_t>(word.size() / 3, 2) + 1;
-  for (std::string_view candidate : candidates) {
-    // One row of the edit distance's table at a time.
-    std::vector<std::size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i + 1;
-      for (std::size_t j = 0; j < candidate.size(); ++j) {
-        const std::size_t change = diagonal + (lower(word[i]) == lower(candidate[j]) ? 0 : 1);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, change});
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
-      best = candidate;
-    }
+  std::size_t limit = word.size() <= kShort ? 2 : 3;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t distance = edits(word, candidate);
+    if (distance >= limit) continue;
+    limit = distance;
+    best = candidate;
   }
   return best;
 }

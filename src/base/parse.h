@@ -79,7 +79,8 @@ std::string join(const Names& names, std::string_view separator) {
   return text;
 }
 
-/// The candidate with the smallest edit distance to `word`; empty if none is similar.
+/// The candidate that needs the fewest edits to be `word`: at most 2, or 1 if the word has up to 4
+/// letters. Two neighbouring letters that are swapped are one edit. Empty if there is none.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 } // namespace rondo::base

@@ -132,6 +132,7 @@ World& Hub::Impl::makeWorld(int size) {
   for (int r = 0; r < size; ++r) all[static_cast<std::size_t>(r)] = r;
   world.root = std::make_shared<Group>(worldId(settings_.job, size), std::move(all));
   world.groups[world.root->id] = world.root;
+  failForEnded(world);
   return world;
 }
 

@@ -177,6 +177,8 @@ void Hub::Impl::ended(int rank) {
   loop_->after(kLastWords, [weak = weak_from_this(), rank] {
     const auto self = weak.lock();
     if (!self) return;
+    self->ended_.insert(rank);
+    for (auto& [size, world] : self->worlds_) self->failForEnded(world);
     std::vector<int> sizes; // losing a rank may change the worlds
     for (const auto& [size, world] : self->worlds_)
       if (world.members.contains(rank)) sizes.push_back(size);
@@ -185,6 +187,17 @@ void Hub::Impl::ended(int rank) {
       self->rankEnded(self->worlds_.at(size), rank);
     }
   });
+}
+
+void Hub::Impl::failForEnded(World& world) {
+  if (world.complete) return;
+  for (const int rank : ended_)
+    if (rank < world.size && !world.members.contains(rank))
+      failGroup(
+          world, *world.root,
+          {ErrorCode::init_failed,
+           "rank " + std::to_string(rank) + " did not join the rendezvous: its process has ended",
+           rank});
 }
 
 void Hub::Impl::lost(int size, int rank, const std::string& why) {

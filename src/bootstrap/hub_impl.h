@@ -108,6 +108,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void accuse(World& world, Group& group, int accuser, const Failure& failure);
   void accusationConfirmed(World& world, Group& group);
   void lost(int size, int rank, const std::string& why);
+  /// Fails the ranks that meet, if a rank that ended without joining is missing.
+  void failForEnded(World& world);
   /// Fails every communicator that the rank is still in.
   void failRank(World& world, int rank, const Cause& cause, bool leaves);
   /// The same when a member does not receive the hub's beats.
@@ -235,6 +237,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::chrono::milliseconds heartbeat_ = Options::kLongestHeartbeat; ///< the members' shortest
   Gap gap_;
   bool stopped_ = false;
+  std::set<int> ended_;   ///< ranks of which ended() has told
   int last_offered_ = -1; ///< the rank that was offered the hub last
   struct Offer {
     std::vector<bool> expected;                ///< which ranks were there then

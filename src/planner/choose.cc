@@ -77,7 +77,7 @@ Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& polic
   std::string refused;
   for (const plan::Choice& choice : plan::parseAlgorithms(policy.algorithms, spec.collective)) {
     const std::string_view objection = serves.objection(choice);
-    if (objection.empty()) return {choice, Decision::By::user};
+    if (objection.empty()) return {choice, Decision::By::user, plan::variableOf(policy.algorithms)};
     refused += (refused.empty() ? "" : "; ") + choice.text() + " " + std::string(objection);
   }
   if (!refused.empty() && !plan::isWish(policy.algorithms))

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "plan/plan_cache.h"
 #include "plan/registry.h"
@@ -51,7 +52,8 @@ struct Decision {
 
   plan::Choice choice;
   By by = By::rules;
-  std::string line = {}; ///< "FILE:LINE" of the rules file, if it decided
+  std::string_view variable = {}; ///< RONDO_ALGO or NCCL_ALGO, if the user decided
+  std::string line = {};          ///< "FILE:LINE" of the rules file, if it decided
   /// Earlier lines of the rules file that are for the call, but whose algorithm cannot serve it:
   /// "FILE:LINE: bruck does not support it; ...".
   std::string passed_over = {};

@@ -106,7 +106,7 @@ Explanation unexplained(const Decision& decided, const std::string& why) {
 
 std::string_view name(Decision::By by) {
   switch (by) {
-    case Decision::By::user: return "RONDO_ALGO";
+    case Decision::By::user: return "user";
     case Decision::By::rules_file: return "rules file";
     case Decision::By::measurement: return "measurement";
     case Decision::By::model: return "model";
@@ -116,6 +116,7 @@ std::string_view name(Decision::By by) {
 }
 
 std::string decidedBy(const Decision& decided) {
+  if (decided.by == Decision::By::user) return std::string(decided.variable);
   return std::string(name(decided.by)) + (decided.line.empty() ? "" : " ") + decided.line;
 }
 

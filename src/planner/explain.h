@@ -16,9 +16,10 @@ Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const D
 /// Why no time is predicted: there is no model of devices, and none of blocks of different sizes.
 Explanation unexplained(const Decision& decided, const std::string& why);
 
-/// "RONDO_ALGO", "rules file", "measurement", "model", "rules".
+/// "user", "rules file", "measurement", "model", "rules".
 std::string_view name(Decision::By by);
-/// Who decided, with the place in a rules file: "rules", "rules file tuned.csv:3".
+/// Who decided, with the user's variable or the place in a rules file: "rules", "RONDO_ALGO",
+/// "NCCL_ALGO", "rules file tuned.csv:3".
 std::string decidedBy(const Decision& decided);
 
 } // namespace rondo::planner

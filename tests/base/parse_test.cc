@@ -197,6 +197,10 @@ TEST_CASE("the nearest name is found by edit distance; dissimilar words have non
   CHECK(nearest("DEBGU", names) == "DEBUG");
   CHECK(nearest("DEPHT", names) == "DEPTH");
   CHECK(nearest("INITTIMEOUT", names) == "INIT_TIMEOUT");
+  CHECK(nearest("ITMOEUT", names) == "TIMEOUT"); // two pairs of letters are swapped
+  CHECK(nearest("ITMOEUTS", names).empty());     // three edits
+  CHECK(nearest("EBUG", names) == "DEBUG");
+  CHECK(nearest("EUBG", names).empty()); // two edits of a short word
   CHECK(nearest("COLOUR", names).empty());
   CHECK(nearest("", names).empty());
 }

@@ -112,6 +112,9 @@ TEST_CASE("a table decides where the user does not") {
         "direct by rules");
   policy.algorithms = "direct";
   CHECK(planner::decision(spec, 100, policy, plans).by == By::user);
+  CHECK(planner::decidedBy(planner::decision(spec, 100, policy, plans)) == "RONDO_ALGO");
+  policy.algorithms = "?direct";
+  CHECK(planner::decidedBy(planner::decision(spec, 100, policy, plans)) == "NCCL_ALGO");
   policy.algorithms = "";
   policy.deterministic = true; // a ring does not reduce in rank order
   CHECK(decided(spec, 101) == "oneshot by rules");

@@ -88,7 +88,11 @@ TEST_CASE("Unknown options: the command is named, and the option that may have b
        "rondo bench: unknown option --algoritm; did you mean --algorithm?\n"},
       {"bench allreduce -y", "`rondo bench --help` explains the options.\n"},
       {"simulate train --modle cnn", "rondo simulate train: unknown option --modle; did you mean"},
-      {"--vresion", "unknown option --vresion\n"},
+      {"bench --lagorithm ring allreduce",
+       "unknown option --lagorithm; did you mean --algorithm?\n"},
+      {"--vresion", "unknown option --vresion; did you mean --version?\n"},
+      {"--vresino", "unknown option --vresino; did you mean --version?\n"},
+      {"--vresinos", "unknown option --vresinos\n"},
   };
   for (const auto& [arguments, text] : cases) {
     INFO("rondo " << arguments);

@@ -193,9 +193,8 @@ TEST_CASE("Training lines: the progress bar fits the line at every width and ste
     }
     if (columns >= 80) CHECK(filled > 10);
   }
-  TrainProgress ended{2, 5, 100, 100, 0.5, 12345, 0.8612};
-  CHECK(epochLine(ended, 0.4321) ==
-        "epoch 2/5: loss 0.4321, test accuracy 0.8612, 12345 samples/s");
+  TrainProgress ended{2, 5, 100, 100, 0.5, 12345, 0.8612, 0.4321};
+  CHECK(epochLine(ended) == "epoch 2/5: loss 0.4321, test accuracy 0.8612, 12345 samples/s");
 }
 
 TEST_CASE("The training report as JSON contains the hash as text", "[train]") {

@@ -120,6 +120,26 @@ TEST_CASE("run: when a rank fails, the others may end by themselves, otherwise t
   CHECK(outcome.err.find("stopping them: rank 1\n") != std::string::npos);
 }
 
+TEST_CASE("run: ranks that meet are told at once of a rank that ended without joining", "[run]") {
+  // Rank 1 ends before rank 0 comes to the rendezvous, or after that. Rank 2 needs no other rank.
+  for (const char* sleeps : {"0) sleep 1;;", "1) sleep 1;;"}) {
+    const Outcome outcome =
+        shell("RONDO_INIT_TIMEOUT=30 $RONDO run -p 3 -- sh -c 'case $RONDO_RANK in " +
+                  std::string(sleeps) +
+                  " esac; case $RONDO_RANK in 0) exec $0 bench allreduce -e 8;; 2) sleep 3; "
+                  "echo done;; esac' $RONDO",
+              60);
+    INFO(sleeps << " " << outcome.err);
+    CHECK(outcome.status == 3);
+    CHECK(outcome.err.find("rank 1 did not join the rendezvous: its process has ended") !=
+          std::string::npos);
+    CHECK(outcome.out == "done\n");
+  }
+  const Outcome alone = shell("$RONDO run -p 2 -- sh -c '[ $RONDO_RANK = 1 ] || sleep 1; echo x'");
+  CHECK(alone.status == 0);
+  CHECK(alone.out == "x\nx\n");
+}
+
 TEST_CASE("run: signals are passed on to every rank", "[run]") {
   for (const char* signal : {"TERM", "INT", "HUP"}) {
     INFO(signal);

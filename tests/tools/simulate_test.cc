@@ -314,6 +314,8 @@ TEST_CASE("plan: a table and --explain obey RONDO_ALGO and RONDO_DETERMINISTIC, 
   CHECK(countOf(explained.out, "\nWithout RONDO_ALGO it would use direct, or with ") == 1);
   const Outcome json = shell("RONDO_ALGO=tree" + plan + " --explain --json");
   CHECK(nlohmann::json::parse(json.out)["calls"][0]["decided_by"] == "RONDO_ALGO");
+  const Outcome nccl = shell("NCCL_ALGO=Tree" + plan + " --explain --json");
+  CHECK(nlohmann::json::parse(nccl.out)["calls"][0]["decided_by"] == "NCCL_ALGO");
 
   const Outcome wrong = shell("RONDO_ALGO=rnig" + plan);
   CHECK(wrong.status == 2);

@@ -151,7 +151,7 @@ TEST_CASE("the limit keeps the first training samples only") {
   requireSame(trainAll(makeRanks(1), options), expected);
 }
 
-TEST_CASE("progress is reported after every step, the accuracy after every epoch") {
+TEST_CASE("progress is reported after every step, accuracy and mean loss after every epoch") {
   TemporaryFolder folder;
   writeDataset(folder, 130, 100);
   const TrainOptions options = small(folder);
@@ -177,6 +177,7 @@ TEST_CASE("progress is reported after every step, the accuracy after every epoch
       REQUIRE(progress.samples_per_second > 0);
       REQUIRE(progress.test_accuracy ==
               (progress.step == 3 ? reports[rank].epoch_accuracy[i / 3] : -1));
+      REQUIRE(progress.epoch_loss == (progress.step == 3 ? reports[rank].epoch_loss[i / 3] : 0));
     }
   }
 }

@@ -98,6 +98,8 @@ Held Trainer::hold(bool after_error) {
 /// With fewer than MIN ranks, waits for others.
 void Trainer::awaitRanks() {
   if (!elastic_ || !elastic_->tooFew() || over()) return;
+  if (comm_.rank() == 0 && options_.elastic.waiting)
+    options_.elastic.waiting(comm_.size(), elastic_->least());
   paused_ = elastic_->await();
   if (paused_) return;
   const std::string& file = options_.files.checkpoint;
@@ -215,20 +217,25 @@ void Trainer::meet(TrainProgress& now, double seconds) {
     endEpoch(now, seconds);
   } else if (over() && !report_.stopped) {
     report_.test_accuracy = now.test_accuracy = strategy_.evaluate();
+    now.epoch_loss = epochLoss();
     observer_.endsAmidEpoch(now.test_accuracy);
   }
   saveIfDue();
 }
 
+/// Of the epoch's steps so far.
+double Trainer::epochLoss() const { return at_.losses / (samples(0, at_.step) / options_.batch); }
+
 void Trainer::endEpoch(TrainProgress& now, double seconds) {
   report_.test_accuracy = now.test_accuracy = strategy_.evaluate();
-  report_.epoch_loss.push_back(at_.losses / (samples(0, epoch_steps_) / options_.batch));
+  now.epoch_loss = epochLoss();
+  report_.epoch_loss.push_back(now.epoch_loss);
   report_.epoch_accuracy.push_back(now.test_accuracy);
   if (options_.gradients.noise_scale)
     report_.epoch_noise_scale.push_back(std::exchange(noise_, {}).scale());
   observer_.add({.epoch = at_.epoch,
                  .last_step = at_.total,
-                 .loss = report_.epoch_loss.back(),
+                 .loss = now.epoch_loss,
                  .test_accuracy = now.test_accuracy,
                  .seconds = seconds});
   at_ = {.epoch = at_.epoch + 1, .step = 0, .total = at_.total, .losses = 0};

@@ -56,6 +56,7 @@ class Trainer {
   void saveIfDue();
   std::int64_t meeting() const;
   double samples(std::int64_t begin, std::int64_t end) const;
+  double epochLoss() const;
   bool over() const;
   double idle();
   Running running();

@@ -1,4 +1,6 @@
-// Tests the commands `rondo train --strategy ps` and `--sweep`, and the death of a server.
+// Tests the commands `rondo train --strategy ps` and `--sweep`, printed losses, waiting for
+// ranks, and the death of a server.
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -71,6 +73,37 @@ TEST_CASE("a sweep trains once for each line, and its page shows all runs") {
   REQUIRE(contains(page, "Gradient noise scale"));
   REQUIRE(contains(page, "ended: train: the loss of step"));
   REQUIRE_FALSE(contains(page, "http://"));
+}
+
+TEST_CASE("the printed loss of an epoch is that of the JSON, for every strategy") {
+  const TemporaryFolder folder;
+  for (const char* strategy : {"ddp", "local", "ps --consistency asp"}) {
+    const Outcome outcome = shell(std::string("$RONDO train -p 2 --strategy ") + strategy +
+                                  " --data synthetic:shape=1x8x8,train=1000,test=20 --batch 20 "
+                                  "--epochs 2 --json " +
+                                  folder.file("json"));
+    INFO(strategy << ": " << outcome.out << outcome.err);
+    REQUIRE(outcome.status == 0);
+    const auto losses = nlohmann::json::parse(readFile(folder.file("json")))["epoch_loss"];
+    REQUIRE(losses.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      char line[64];
+      std::snprintf(line, sizeof line, "epoch %zu/2: loss %.4f,", i + 1, losses[i].get<double>());
+      REQUIRE(contains(outcome.out, line));
+    }
+  }
+}
+
+TEST_CASE("an elastic run that waits for ranks says so once: how many there are, and how long") {
+  const Outcome outcome = shell(
+      "$RONDO train -p 2 --elastic 3:4 --elastic-wait 0.5 --batch 20 --data "
+      "synthetic:shape=1x8x8,train=400,test=20");
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.status != 0);
+  const std::string line =
+      "rondo train: 2 ranks are here, --elastic needs 3: waiting 0.5 s for 1 more\n";
+  REQUIRE(outcome.err.starts_with(line));
+  REQUIRE(!contains(outcome.err.substr(line.size()), "waiting"));
 }
 
 TEST_CASE("a rank that is only a server shows no time for computation") {
