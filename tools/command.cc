@@ -66,7 +66,13 @@ std::string unknownOption(const CLI::App& command, const std::vector<std::string
     if (!word.starts_with("--")) continue;
     const std::string name = word.substr(2, word.find('=') - 2);
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::string near(base::nearest(name, known));
+    std::string near(base::nearest(name, known));
+    // An abbreviation, if only one option begins with it.
+    const auto begins = [&](std::string_view one) {
+      return name.size() > 2 && one.starts_with(name);
+    };
+    if (near.empty() && std::count_if(known.begin(), known.end(), begins) == 1)
+      near = *std::find_if(known.begin(), known.end(), begins);
     return "unknown option --" + name + (near.empty() ? "" : "; did you mean --" + near + "?");
   }
   return "";

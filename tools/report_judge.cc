@@ -6,8 +6,7 @@
 // the dumps of different ranks are not made at the same instant. A rank that ended a call less than
 // a second ago is not late yet, unless others have waited for three seconds: it may have been late
 // in that call, and now compute again. After a failure of the communicator every call waits; if the
-// ranks know who ended it, no other rank is blamed. A process that dies after another of its
-// communicators failed died of that: the first failure is the cause, its death a consequence.
+// ranks know who ended it, no other rank is blamed.
 #include "tools/report_judge.h"
 
 #include <algorithm>
@@ -58,7 +57,7 @@ class Judge {
     }
     const bool unknown = found_.empty();
     if (failure_) addFailure();
-    if (unknown && !hasCulprit() && !follows() && !waiting_.empty() && !computes_) nameStuck();
+    if (unknown && !hasCulprit() && !waiting_.empty() && !computes_) nameStuck();
     if (found_.empty())
       if (auto straggler = findStraggler(ranks_, size_)) found_.push_back(std::move(*straggler));
     return std::move(found_);
@@ -306,31 +305,9 @@ class Judge {
     if (!hasCulprit()) found_.insert(found_.begin(), slow.begin(), slow.end());
   }
 
-  /// The communicator that had failed in the culprit's process when this process died, for another
-  /// reason. Empty if there is none, or if the culprit did not die. (A process whose connection
-  /// broke lives and knows of the failure; one that closed the other communicator went on.)
-  std::string firstFailed() const {
-    const RecordedRank* const dead = of(failure_->culprit);
-    const std::string death = "rank " + std::to_string(failure_->culprit) + " died";
-    if (!dead || dead->failure || !failure_->text.starts_with(death)) return "";
-    for (const auto& [id, others] : dumps_.communicators)
-      for (const auto& [number, other] : others)
-        if (id != communicator_ && other.sameProcess(*dead) && other.open && other.failure &&
-            other.failure->culprit != number)
-          return id;
-    return "";
-  }
-  bool follows() const { return !found_.empty() && found_.back().kind == "consequence"; }
-
   /// What the ranks found out themselves. A timeout names the rank that the last one waited for,
   /// which may itself wait; of two different calls it names the second.
   void addFailure() {
-    if (const std::string first = hasCulprit() ? "" : firstFailed(); !first.empty()) {
-      found_.push_back({"consequence", -1,
-                        "the communicator failed as a consequence of the failure of communicator " +
-                            first + ": " + failure_->code + ": " + failure_->text});
-      return;
-    }
     int culprit = hasCulprit() || failure_->culprit >= size_ ? -1 : failure_->culprit;
     if ((failure_->code == "timeout" && waiting_.contains(culprit)) ||
         (failure_->code == "mismatch" && !found_.empty()))

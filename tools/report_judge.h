@@ -11,8 +11,8 @@ namespace rondo::tools {
 
 struct Finding {
   std::string kind; ///< differs, died, stopped, left, never_entered, never_sent, never_received,
-                    ///< missing, failure, straggler, slow_link; without a culprit:
-                    ///< consequence, elsewhere, stuck, too_early
+                    ///< missing, failure, straggler, slow_link; without a culprit: elsewhere,
+                    ///< stuck, too_early
   int culprit = -1; ///< rank; -1: this finding names none
   std::string text;
   int peer = -1; ///< of a link between two ranks: the other one

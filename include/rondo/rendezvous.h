@@ -100,8 +100,8 @@ class RONDO_API Launch {
   /// Returns the variables to set for the rank, as "NAME=value". None of them is secret.
   std::vector<std::string> environment(int rank) const;
   /// Call this after waitpid() has reported the end of the rank's process. Ranks that still need it
-  /// get Error(peer_dead) within a second, even if another process keeps its connections open. May
-  /// be called from any thread.
+  /// get Error(peer_dead) within a second, even if another process keeps its connections open.
+  /// Ranks that still wait for all ranks get Error(init_failed). May be called from any thread.
   void ended(int rank);
 
  private:

@@ -38,7 +38,7 @@ class Hub {
     std::shared_ptr<Standby> standby = {};
     std::map<int, net::SocketAddress> standbys = {}; ///< of the present ranks
     std::set<int> maybe_moved = {};                  ///< see World
-    std::chrono::milliseconds spread{0}; ///< other ranks may give up the old hub so much later
+    std::chrono::milliseconds spread{0}; ///< others may give up the old hub later by this
   };
   struct Settings {
     net::SocketAddress address; ///< port 0: any port
@@ -65,7 +65,8 @@ class Hub {
   const net::SocketAddress& address() const { return address_; }
   /// If ranks outside this process go on, hands the control plane over to one of their processes.
   /// Returns true if another process has taken over and this hub has ended. Takes at most about one
-  /// second, or as long as a previous move may take. Any thread except the loop's.
+  /// second; while ranks may still connect to this hub, four seconds, and a third of a heartbeat if
+  /// it replaced a silent one. Any thread except the loop's.
   bool handOver();
   /// The process of a rank has ended. The hub handles what the rank had sent and then treats its
   /// connection as broken. Any thread.

@@ -47,7 +47,7 @@ enum class State : std::uint32_t { unused, open, closed };
 /// The first page of a block: a rank of a communicator.
 struct BlockHead {
   static constexpr std::size_t kAlgorithms = 32, kWaits = 6;
-  static constexpr std::size_t kCollectives = 20; ///< more than there are, so that one can be added
+  static constexpr std::size_t kCollectives = 20; ///< with room for later ones
 
   State state = State::unused;
   std::int32_t rank = -1, size = 0;

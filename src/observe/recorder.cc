@@ -60,16 +60,18 @@ Recorder::~Recorder() {
 }
 
 /// Of the kept calls, the first that the failure ended; if there is none, the last call. Calls that
-/// were refused before the failure have failed, too, but a later call was completed after them.
+/// were refused before the failure have failed, too, but a later call was completed after them. (If
+/// none was, they cannot be told apart.)
 Record Recorder::firstOfFailure() const {
   const std::uint64_t kept = std::min(number_, mask_);
   Record first = records_[number_ & mask_];
   std::uint64_t completed = 0;
   for (std::uint64_t n = number_ - kept + 1; n <= number_; ++n)
-    if (const std::uint64_t end = records_[n & mask_].ended; (end & 1) == 0)
-      completed = std::max(completed, end);
+    if (const Record& call = records_[n & mask_]; call.number == n && (call.ended & 1) == 0)
+      completed = std::max(completed, call.ended);
   for (std::uint64_t n = number_; n > number_ - kept; --n) {
     const Record& call = records_[n & mask_];
+    if (call.number != n) continue;
     if (call.ended == 0 || ((call.ended & 1) != 0 && call.ended > completed)) first = call;
   }
   return first;

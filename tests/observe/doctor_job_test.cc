@@ -90,7 +90,7 @@ TEST_CASE("doctor: a slow host, rank or pair of ranks is named, and nothing else
     }
 }
 
-TEST_CASE("doctor: a link that may be slow is measured again before it is called good",
+TEST_CASE("doctor: a link that is almost slow is suspicious, and a link that is slow too",
           "[command]") {
   const auto ranks = ranksOn(4, 1);
   const auto with = [&](double part) {

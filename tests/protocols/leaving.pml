@@ -12,7 +12,7 @@
  * Limits may pass in any order, whatever their lengths, with two exceptions. A rank waits longer for
  * its next hub than another rank takes to open it (`mayOpen`). A hub that replaces another one
  * excludes ranks later than they give up the old one (`mayCome`). An earlier version of this model
- * had neither exceptions nor heartbeats, and named runs that are impossible with 4 ranks.
+ * had neither these exceptions nor heartbeats, and named runs that are impossible with 4 ranks.
  *
  * Ranks give up a silent hub, and a candidate that does not answer. Left out: that such a process
  * continues (succession.pml has this); RONDO_PATIENT; two ranks of one process; a process that is

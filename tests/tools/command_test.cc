@@ -92,6 +92,7 @@ TEST_CASE("Unknown options: the command is named, and the option that may have b
        "unknown option --lagorithm; did you mean --algorithm?\n"},
       {"--vresion", "unknown option --vresion; did you mean --version?\n"},
       {"--vresino", "unknown option --vresino; did you mean --version?\n"},
+      {"bench --algo ring allreduce", "unknown option --algo; did you mean --algorithm?\n"},
       {"--vresinos", "unknown option --vresinos\n"},
   };
   for (const auto& [arguments, text] : cases) {

@@ -79,7 +79,7 @@ TEST_CASE("the printed loss of an epoch is that of the JSON, for every strategy"
   const TemporaryFolder folder;
   for (const char* strategy : {"ddp", "local", "ps --consistency asp"}) {
     const Outcome outcome = shell(std::string("$RONDO train -p 2 --strategy ") + strategy +
-                                  " --data synthetic:shape=1x8x8,train=1000,test=20 --batch 20 "
+                                  " --data synthetic:shape=1x8x8,train=1010,test=20 --batch 20 "
                                   "--epochs 2 --json " +
                                   folder.file("json"));
     INFO(strategy << ": " << outcome.out << outcome.err);
