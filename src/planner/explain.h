@@ -18,7 +18,7 @@ Explanation unexplained(const Decision& decided, const std::string& why);
 
 /// "user", "rules file", "measurement", "model", "rules".
 std::string_view name(Decision::By by);
-/// Who decided, with the user's variable or the place in a rules file: "rules", "RONDO_ALGO",
+/// What decided: "rules", or the variable or the line of a rules file that did: "RONDO_ALGO",
 /// "NCCL_ALGO", "rules file tuned.csv:3".
 std::string decidedBy(const Decision& decided);
 
