@@ -154,6 +154,8 @@ PROVOCATIONS = [
                 JOIN % (0, "nosuch.invalid") + "rondo bench allreduce", "a name server"),
     Provocation(["init_failed: rank 1 of 2 cannot join at the rendezvous: connecting"],
                 JOIN % (1, "127.0.0.1") + "rondo bench allreduce"),
+    Provocation(["init_failed: rank 1 did not join the rendezvous"],
+                "rondo run -p 2 -- sh -c '[ $RONDO_RANK = 1 ] || exec rondo bench allreduce'"),
     Provocation(["init_failed: creating a communicator timed out"],
                 JOIN % (0, "127.0.0.1") + "rondo bench allreduce"),
     Provocation(["init_failed: the rendezvous would be at"],
