@@ -6,46 +6,48 @@ import unittest
 
 from check_calls import program
 
-# Rank 1 begins a call that rank 0 never makes, and ends. Rank 0 waits for rank 1 in another call.
-# Without the end of both calls, both ranks wait for Rondo's timeout, which is longer than that of
-# program().
+# Rank 1 begins a call that rank 0 never makes, and ends. Rank 0 waits for rank 1 in another call,
+# or is about to leave the all_reduce when it hears of the end. Without the end of both calls,
+# both ranks wait for Rondo's timeout, which is longer than that of program().
 MEETS = """
-import sys
+import os, sys
 comm = rondo.init()
-comm.all_reduce(np.ones(1))
+assert comm.transport_to(1 - comm.rank) == os.environ["RONDO_TRANSPORT"]
 if comm.rank == 0:
     try:
+        comm.all_reduce(np.ones(1))
         comm.recv(np.ones(1), 1)
     except rondo.Error as error:
         print(error.code, error.culprit, error, flush=True)
     sys.exit(0)
+comm.all_reduce(np.ones(1))
 """
 FLIES = "future = comm.recv_async(np.ones(100_000), 0)\n"
 
 
-def two(text, transports="", **options):
-    return program(text, ranks=2, env={**os.environ, "RONDO_TRANSPORTS": transports}, **options)
+def two(text, transport="shm"):
+    return program(text, ranks=2, env={**os.environ, "RONDO_TRANSPORT": transport})
 
 
 class Failing(unittest.TestCase):
-    def ends(self, text, status, cause, transports=""):
+    def ends(self, text, status, cause, transport="shm"):
         """Rank 1 does MEETS and `text`, and ends with this status; rank 0 is told the cause."""
-        output, ended = two(MEETS + textwrap.dedent(text), transports)
+        output, ended = two(MEETS + textwrap.dedent(text), transport)
         self.assertEqual(ended, status, output)
-        self.assertRegex(output, r"aborted 1 recv on rank 0 of 2: .*: rank 1 aborted with .* in "
+        self.assertRegex(output, r"aborted 1 \w+ on rank 0 of 2: .*: rank 1 aborted with .* in "
                                  f"flight: its program raised {cause}\n")
         return output
 
     def test_exit_with_a_status(self):
-        for transports in ("shm", "tcp"):
-            with self.subTest(transports):
-                self.ends(FLIES + "sys.exit(3)", 3, "SystemExit: 3", transports)
+        for transport in ("shm", "tcp"):
+            with self.subTest(transport):
+                self.ends(FLIES + "sys.exit(3)", 3, "SystemExit: 3", transport)
 
     def test_an_uncaught_exception(self):
-        for transports in ("shm", "tcp"):
-            with self.subTest(transports):
+        for transport in ("shm", "tcp"):
+            with self.subTest(transport):
                 output = self.ends(FLIES + "raise KeyError('no such row')", 1,
-                                   "KeyError: 'no such row'", transports)
+                                   "KeyError: 'no such row'", transport)
                 self.assertIn("\nKeyError: 'no such row'\n", output)
 
     def test_exit_in_a_function_that_has_the_communicator(self):
@@ -89,12 +91,12 @@ class Failing(unittest.TestCase):
 
             def main():
                 comm = rondo.init()
-                reducer = rondo.GradientReducer(comm, [np.ones(100_000, "f4")])
-                if comm.rank == 1:
-                    reducer.begin()
-                    reducer.ready(0)
-                    sys.exit(3)
                 try:
+                    reducer = rondo.GradientReducer(comm, [np.ones(100_000, "f4")])
+                    if comm.rank == 1:
+                        reducer.begin()
+                        reducer.ready(0)
+                        sys.exit(3)
                     comm.recv(np.ones(1), 1)
                 except rondo.Error as error:
                     print(error.code, error.culprit)
@@ -108,7 +110,6 @@ class Failing(unittest.TestCase):
         output, status = two("""
             import sys
             comm = rondo.init()
-            comm.all_reduce(np.ones(1))
             if comm.rank == 1:
                 for _ in range(4):
                     comm.recv_async(np.ones(4_000_000), 0)
