@@ -14,7 +14,6 @@
 
 #include "compat/python/array.h"
 #include "compat/python/rank.h"
-#include "rondo/detail/shims.h"
 #include "rondo/gradients.h"
 
 namespace rondo::compat::python {
@@ -73,9 +72,7 @@ class Reducer {
       static_cast<void>(new std::shared_ptr<Communicator>(std::move(comm_)));
       return;
     }
-    const auto failure = Rank::programFailure();
     const Unlocked unlocked;
-    if (failure) detail::Shims::abandon(*comm_, *failure);
     reducer_.reset();
     comm_.reset();
   }

@@ -18,7 +18,8 @@ std::vector<Rank*>& all() {
   return *ranks;
 }
 
-/// See Rank::programFailure(). Guarded by the interpreter's lock; never destroyed, as all().
+/// failureBy() the exception of programEnds(). Guarded by the interpreter's lock; never destroyed,
+/// as all().
 std::optional<std::string>& ending() {
   static auto* const failure = new std::optional<std::string>;
   return *failure;
@@ -113,7 +114,5 @@ std::optional<std::string> Rank::failureBy(nb::handle exception) {
 void Rank::programEnds(nb::handle exception) {
   if (auto failure = failureBy(exception)) ending() = std::move(failure);
 }
-
-std::optional<std::string> Rank::programFailure() { return ending(); }
 
 } // namespace rondo::compat::python

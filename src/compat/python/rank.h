@@ -75,8 +75,6 @@ class Rank {
   /// The program is ending by this exception. From now on, calls in flight are not waited for; the
   /// next call of the main thread shows that something has caught the exception, and undoes this.
   static void programEnds(nb::handle exception);
-  /// failureBy() the exception of programEnds().
-  static std::optional<std::string> programFailure();
 
  private:
   std::shared_ptr<Communicator> comm_;

@@ -85,26 +85,6 @@ class Failing(unittest.TestCase):
             asyncio.run(main())
             """, 1, "KeyError: 'no such row'")
 
-    def test_exit_in_the_middle_of_a_backward_pass(self):
-        output, status = two("""
-            import sys
-
-            def main():
-                comm = rondo.init()
-                try:
-                    reducer = rondo.GradientReducer(comm, [np.ones(100_000, "f4")])
-                    if comm.rank == 1:
-                        reducer.begin()
-                        reducer.ready(0)
-                        sys.exit(3)
-                    comm.recv(np.ones(1), 1)
-                except rondo.Error as error:
-                    print(error.code, error.culprit)
-            main()
-            """)
-        self.assertEqual(status, 3, output)
-        self.assertIn("aborted 1\n", output)
-
     def test_arrays_live_until_their_calls_have_ended(self):
         """Large messages are under way into arrays of rank 1 that are dropped when it ends."""
         output, status = two("""
