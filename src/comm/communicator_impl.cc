@@ -378,6 +378,21 @@ void CommunicatorImpl::abort(const std::string& reason) {
       {ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + reason, rank_});
 }
 
+void CommunicatorImpl::abandon(const std::string& why) {
+  if (::getpid() != process_) return;
+  std::string call;
+  {
+    const ProgressLoop::Lock lock(progress_loop_);
+    progress_loop_.poll();
+    const engine::Run* const first = engine_->findRun([](const engine::Run&) { return true; });
+    if (!first) return;
+    call = FailureState::titleOf(*first);
+  }
+  session_->fail({ErrorCode::aborted,
+                  "rank " + std::to_string(rank_) + " aborted with " + call + " in flight: " + why,
+                  rank_});
+}
+
 MemoryUse CommunicatorImpl::memory() {
   const ProgressLoop::Lock lock(progress_loop_);
   const engine::Fabric::Memory channels = fabric_->memory();

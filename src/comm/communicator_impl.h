@@ -105,6 +105,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::shared_ptr<CommunicatorImpl> openChild(std::unique_ptr<bootstrap::Session> session,
                                               bool shrunk);
   void abort(const std::string& reason);
+  /// Aborts if calls are in flight; a forked child does nothing.
+  void abandon(const std::string& why);
   void setTimeout(std::chrono::milliseconds timeout);
   std::optional<Error> failure() const;
   /// Rethrows the error that one of its calls ended with. Any thread.

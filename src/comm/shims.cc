@@ -1,6 +1,7 @@
 // Functions for the libraries that offer Rondo as MPI, NCCL, Python or torch.
 #include "rondo/detail/shims.h"
 
+#include <string>
 #include <utility>
 
 #include "bootstrap/session.h"
@@ -11,6 +12,8 @@ namespace rondo::detail {
 void Shims::whileWaiting(Communicator& comm, std::function<void()> poll) {
   comm.impl_->progressLoop().whileWaiting(std::move(poll));
 }
+
+void Shims::abandon(Communicator& comm, const std::string& why) { comm.impl_->abandon(why); }
 
 void Shims::decline(const Rendezvous& meet, const Error& why, const Options& options) {
   options.validate();

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "comm/call.h"
+#include "rondo/detail/shims.h"
 #include "support/caught.h"
 #include "support/ranks.h"
 #include "support/test.h"
@@ -214,6 +215,24 @@ TEST_CASE("abort from any thread ends pending and later calls of every rank, and
         REQUIRE(says(error, ErrorCode::aborted, {"the user said so", "rank 1"}));
       REQUIRE(says(caught([&] { ranks[0].barrier(); }), ErrorCode::aborted, {"the user said so"}));
     }
+}
+
+TEST_CASE("abandoning a communicator aborts it only while calls are in flight") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    INFO(transport);
+    auto ranks = Communicator::createAll(2, plainOptions(transport));
+    detail::Shims::abandon(ranks[1], "nothing is in flight");
+    REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+              comm.barrier();
+              return {};
+            })) == "");
+    float x = 0;
+    Work work = ranks[1].recvAsync(&x, 1, DataType::float32, 0);
+    detail::Shims::abandon(ranks[1], "the program fails");
+    for (const Caught& error : {caught([&] { work.wait(); }), caught([&] { ranks[0].barrier(); })})
+      CHECK(says(error, ErrorCode::aborted,
+                 {"rank 1 aborted with ", " in flight: the program fails"}));
+  }
 }
 
 TEST_CASE("aborting two communicators in opposite order blocks no rank") {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "rondo/communicator.h"
 #include "rondo/error.h"
@@ -20,6 +21,10 @@ struct RONDO_API Shims {
   /// called again on that thread meanwhile. Do not set it while a call is in flight. Communicators
   /// that are made from this one do not have it.
   static void whileWaiting(Communicator& comm, std::function<void()> poll);
+
+  /// If this rank has calls in flight, ends them and every later call of every rank, as abort()
+  /// does; the text also names this rank's first call in flight. For a program that fails.
+  static void abandon(Communicator& comm, const std::string& why);
 
   /// Tells the other ranks that this rank will not join: their Communicator::create() throws this
   /// Error, whether they wait already or call it later. If `why` has no culprit, this rank is it.

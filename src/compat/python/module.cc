@@ -94,7 +94,8 @@ shrink() makes a new one of the ranks that are left.
 
 Each collective NAME() has a form NAME_async() that returns a Future.
 
-As a context manager it is closed at the end.
+As a context manager it is closed at the end. If an exception leaves the block, calls in flight are
+not waited for; they end with an Error on all ranks.
 )";
 
 constexpr const char* kGrow = R"(
@@ -151,14 +152,19 @@ A rank with color None takes part in the call, and gets None.
                        [&](Communicator& comm) { return comm.transportTo(peer); });
           },
           nb::arg("peer"), R"(The transport to a peer: "inproc", "shm", "tcp", "self", ...)")
-      .def("close", &Rank::close,
-           "Waits for this rank's calls and leaves the group. It may be called repeatedly.")
+      .def(
+          "close", [](Rank& self) { self.close(); },
+          "Waits for this rank's calls and leaves the group. It may be called repeatedly.")
       .def(
           "__enter__", [](nb::object self) { return self; },
           nb::sig("def __enter__(self) -> Communicator"))
       .def(
-          "__exit__", [](Rank& self, const nb::args&) { self.close(); },
-          nb::sig("def __exit__(self, *exception: object) -> None"))
+          "__exit__",
+          [](Rank& self, nb::handle, nb::handle raised, nb::handle) {
+            self.close(Rank::failureBy(raised));
+          },
+          nb::arg("type").none(), nb::arg("raised").none(), nb::arg("traceback").none(),
+          nb::sig("def __exit__(self, type: object, raised: object, traceback: object) -> None"))
       .def("__repr__", [](const Rank& self) {
         return "<rondo.Communicator rank " + std::to_string(self.rank()) + " of " +
                std::to_string(self.size()) + (self.closed() ? ", closed>" : ">");
@@ -185,8 +191,8 @@ Returns whether the call is done; raises its Error. Ctrl-C ends the wait, not th
       .def(
           "__await__",
           [](nb::object self) {
-            const auto thread = nb::module_::import_("asyncio").attr("to_thread");
-            return thread(self.attr("result")).attr("__await__")();
+            const auto result = nb::module_::import_("rondo._await").attr("result");
+            return result(self).attr("__await__")();
           },
           nb::sig("def __await__(self) -> collections.abc.Generator"));
 }
@@ -221,4 +227,5 @@ NB_MODULE(_rondo, module) {
   addGradients(module);
   addPlanning(module);
   module.def("_close_all", &Rank::closeAll);
+  module.def("_program_ends", &Rank::programEnds, nb::arg("exception").none());
 }

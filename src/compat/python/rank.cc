@@ -18,11 +18,39 @@ std::vector<Rank*>& all() {
   return *ranks;
 }
 
-/// Destroys these communicators at the same time; each waits for its calls.
-void destroy(std::vector<std::shared_ptr<Communicator>> open) {
+/// failureBy() the exception of programEnds(). Guarded by the interpreter's lock; never destroyed,
+/// as all().
+std::optional<std::string>& ending() {
+  static auto* const failure = new std::optional<std::string>;
+  return *failure;
+}
+
+/// The begin of str(object); "" if that raises, or UTF-8 cannot express it. Rondo cuts the text of
+/// an error after 2048 bytes, which could be inside of a character.
+std::string beginOf(nb::handle object) {
+  constexpr Py_ssize_t kCharacters = 400;
+  if (PyObject* const text = PyObject_Str(object.ptr())) {
+    const auto whole = nb::steal(text);
+    const auto begin = nb::steal(PyUnicode_Substring(text, 0, kCharacters));
+    const char* const bytes = begin ? PyUnicode_AsUTF8AndSize(begin.ptr(), nullptr) : nullptr;
+    if (bytes) return bytes;
+  }
+  PyErr_Clear();
+  return {};
+}
+
+/// Destroys this communicator, which waits for its calls; with `failure` they end at once.
+void leave(std::shared_ptr<Communicator> last, const std::optional<std::string>& failure) {
+  if (failure) detail::Shims::abandon(*last, *failure);
+  last.reset();
+}
+
+/// The same for these communicators, at the same time.
+void leaveAll(std::vector<std::shared_ptr<Communicator>> open,
+              const std::optional<std::string>& failure) {
   std::vector<std::thread> threads;
   for (auto& one : open)
-    if (one) threads.emplace_back([last = std::move(one)]() mutable { last.reset(); });
+    if (one) threads.emplace_back(leave, std::move(one), failure);
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -39,11 +67,14 @@ Rank::Rank(Communicator comm)
 
 Rank::~Rank() {
   std::erase(all(), this);
+  if (!comm_) return;
+  const auto failure = ending();
   const Unlocked unlocked; // the calls may need other threads of Python
-  comm_.reset();
+  leave(std::move(comm_), failure);
 }
 
 std::shared_ptr<Communicator> Rank::open(const char* call) const {
+  if (ending() && onMainThread()) ending().reset();
   if (!comm_) refuse(call, "the communicator is closed");
   if (forks_ != forks())
     refuse(call,
@@ -52,21 +83,36 @@ std::shared_ptr<Communicator> Rank::open(const char* call) const {
   return comm_;
 }
 
-void Rank::close() {
+void Rank::close(const std::optional<std::string>& failure) {
   std::shared_ptr<Communicator> last = std::exchange(comm_, nullptr);
   if (!last) return;
   if (onMainThread() && forks_ == forks())
-    return untilSignal(
-        std::async(std::launch::async, [last = std::move(last)]() mutable { last.reset(); }));
+    return untilSignal(std::async(std::launch::async, leave, std::move(last), failure));
   const Unlocked unlocked;
-  last.reset();
+  leave(std::move(last), failure);
 }
 
 void Rank::closeAll() {
   Unlocked::interpreterEnds();
   std::vector<std::shared_ptr<Communicator>> open;
   for (Rank* const one : all()) open.push_back(std::exchange(one->comm_, nullptr));
-  untilSignal(std::async(std::launch::async, destroy, std::move(open)));
+  untilSignal(std::async(std::launch::async, leaveAll, std::move(open), ending()));
+}
+
+std::optional<std::string> Rank::failureBy(nb::handle exception) {
+  if (exception.is_none()) return std::nullopt;
+  if (PyErr_GivenExceptionMatches(exception.ptr(), PyExc_SystemExit)) {
+    const nb::object status = exception.attr("code");
+    if (status.is_none() || (nb::isinstance<nb::int_>(status) && status.equal(nb::int_(0))))
+      return std::nullopt;
+  }
+  const std::string text = beginOf(exception);
+  return "its program raised " + beginOf(exception.type().attr("__name__")) +
+         (text.empty() ? "" : ": " + text);
+}
+
+void Rank::programEnds(nb::handle exception) {
+  if (auto failure = failureBy(exception)) ending() = std::move(failure);
 }
 
 } // namespace rondo::compat::python

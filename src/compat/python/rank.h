@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,8 +32,9 @@ class Rank {
   /// The communicator. Raises ArgumentError after close(), and in a forked child.
   std::shared_ptr<Communicator> open(const char* call) const;
   bool closed() const { return !comm_; }
-  /// A signal whose handler raises ends the wait; a thread then goes on closing.
-  void close();
+  /// With `failure`, first ends the calls in flight of all ranks with an Error that contains it. A
+  /// signal whose handler raises ends the wait; a thread then goes on closing.
+  void close(const std::optional<std::string>& failure = {});
 
   /// Runs a blocking call without the interpreter's lock. Raises its error, or, if a signal's
   /// handler raised, that; the communicator is then aborted, because outputs may be half written.
@@ -66,6 +68,13 @@ class Rank {
 
   /// Closes all ranks of this process at the same time, so that none waits for another one's calls.
   static void closeAll();
+
+  /// What an Error of other ranks says of a program or a block that this exception ends; nothing
+  /// for None and for SystemExit with status 0, which are normal ends.
+  static std::optional<std::string> failureBy(nb::handle exception);
+  /// The program is ending by this exception. From now on, calls in flight are not waited for; the
+  /// next call of the main thread shows that something has caught the exception, and undoes this.
+  static void programEnds(nb::handle exception);
 
  private:
   std::shared_ptr<Communicator> comm_;

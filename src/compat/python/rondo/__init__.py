@@ -49,11 +49,10 @@ Iallreduce() -> Request     async_op=True -> Work       comm.all_reduce_async() 
 Split(color, key)           new_group(ranks)            comm.split(color, key)
 """
 
-import atexit as _atexit
-
+from rondo import _ends
 from rondo._errors import ArgumentError, DTypeError, Error
-from rondo._rondo import (Communicator, Future, GradientReducer, ReduceOp, _close_all, init, join,
-                          plan, predict, simulate, threads, unique_id)
+from rondo._rondo import (Communicator, Future, GradientReducer, ReduceOp, init, join, plan,
+                          predict, simulate, threads, unique_id)
 from rondo._run import run
 
 __all__ = ["ArgumentError", "Communicator", "DTypeError", "Error", "Future", "GradientReducer",
@@ -61,6 +60,4 @@ __all__ = ["ArgumentError", "Communicator", "DTypeError", "Error", "Future", "Gr
            "unique_id"]
 __version__ = "0.1.0"
 
-# A communicator that is never closed would leave the group only when the process has ended, and
-# hand nothing over to ranks that go on.
-_atexit.register(_close_all)
+_ends.watch()
