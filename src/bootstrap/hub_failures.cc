@@ -309,7 +309,10 @@ net::EventLoop::Id Hub::Impl::later(std::chrono::milliseconds delay, const World
 // Heartbeats --------------------------------------------------------------------------------------
 
 void Hub::Impl::noticeStop() {
-  if (!mayBeExcluded(gap_.late(Clock::now()), heartbeat_)) return;
+  if (mayBeExcluded(gap_.late(Clock::now()), heartbeat_)) mayBeReplaced();
+}
+
+void Hub::Impl::mayBeReplaced() {
   awake_beat_ = beats_ + 1;
   for (auto& [size, world] : worlds_)
     for (int rank = 0; world.complete && rank < size; ++rank) {

@@ -170,7 +170,9 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
 
   // The majority.
   enum class Standing { majority, minority, unknown };
-  Standing standing(const World& world) const;
+  /// With the majority, first tells the living ranks without a connection that this hub goes on
+  /// without them. Until then it is unknown.
+  Standing standing(World& world);
   /// Ranks that have not ended and do not answer.
   std::vector<int> unseen(const World& world) const;
   static bool answers(const Member& member);
@@ -202,9 +204,11 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   // Heartbeats.
   void scheduleTick();
   void tick();
-  /// If this process was stopped for long until now, notes that ranks without a connection may have
-  /// moved to another hub. Call it before a rank is counted as gone.
+  /// Calls mayBeReplaced() if this process was stopped for long until now. Call it before a rank is
+  /// counted as gone.
   void noticeStop();
+  /// Notes that ranks without a connection may have moved to another hub.
+  void mayBeReplaced();
   static void mayHaveMoved(World& world, int rank);
   void judge(World& world, Member& member, base::Clock::duration late, base::Clock::time_point now);
 
@@ -229,8 +233,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::optional<frames::Seat> seats_; ///< the first rank for newcomers
   int next_seat_ = 0;
   std::uint64_t asks_ = 0, beats_ = 0;
-  /// The first beat after this process was stopped for long. A member that has received it has not
-  /// moved to another hub.
+  /// The first beat after this process was stopped for long, or was told that another hub goes on
+  /// without it. A member that has received it has not moved to another hub.
   std::uint64_t awake_beat_ = 0;
   net::EventLoop::Id tick_ = 0;
   std::chrono::milliseconds tick_period_{300};

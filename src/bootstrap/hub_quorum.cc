@@ -2,11 +2,12 @@
 //
 // A rank has ended for certain if it said so, its launcher saw its process end, or its listener
 // refuses connections: it listens as long as it lives. If a rank's connection ended, the hub probes
-// its listener. While this process was stopped, ranks may have continued with another hub; they
-// count as living even if they have ended since. All ranks that have not ended for certain are the
-// job. A hub serves only if more than half of the job answers it, or half with
-// the job's lowest rank. Two hubs that cannot see each other therefore never both serve, because a
-// living rank answers only one.
+// its listener. While this process was stopped or cut off, ranks may have continued with another
+// hub; they count as living even if they have ended since. All ranks that have not ended for
+// certain are the job. A hub serves only if more than half of the job answers it, or half with the
+// job's lowest rank. Two hubs that cannot see each other therefore never both serve, because a
+// living rank answers only one. Before a hub goes on without a living rank, it tells that rank's
+// listener so.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -47,7 +48,7 @@ std::vector<int> Hub::Impl::unseen(const World& world) const {
   return ranks;
 }
 
-Hub::Impl::Standing Hub::Impl::standing(const World& world) const {
+Hub::Impl::Standing Hub::Impl::standing(World& world) {
   if (!world.complete) return Standing::majority;
   if (!world.probes.empty() || !world.awaited.empty()) return Standing::unknown;
   const std::vector<int> missing = unseen(world);
@@ -57,7 +58,15 @@ Hub::Impl::Standing Hub::Impl::standing(const World& world) const {
   int lowest = 0;
   while (world.gone.contains(lowest)) ++lowest;
   const bool tie = 2 * here == all && lowest != missing.front();
-  return 2 * here > all || tie ? Standing::majority : Standing::minority;
+  if (2 * here <= all && !tie) return Standing::minority;
+  // A rank that lives may look for a hub when the ranks here have ended, and must not take them for
+  // dead. A connected one gets the decision.
+  for (const int rank : missing) {
+    const auto member = world.members.find(rank);
+    const bool connected = member != world.members.end() && member->second->reachable();
+    if (!connected && world.told.insert(rank).second) probe(world, rank);
+  }
+  return world.probes.empty() ? Standing::majority : Standing::unknown;
 }
 
 Failure Hub::Impl::minorityFailure(const World& world) const {
@@ -68,7 +77,7 @@ Failure Hub::Impl::minorityFailure(const World& world) const {
   if (moved)
     return {ErrorCode::unresponsive,
             "the process that hosts the control plane (" + hostName(-1, welcome_.host) +
-                ") was stopped for a while, and " + rankList(missing) +
+                ") was stopped or cut off for a while, and " + rankList(missing) +
                 " of the job may have continued without it. A job continues only with more than "
                 "half of its living ranks, or with half including the lowest",
             missing.front()};
@@ -235,6 +244,7 @@ void Hub::Impl::lookAtProbes() {
           dial.address = world.standbys.at(rank);
           dial.secret = settings_.secret;
           dial.hello = {net::Hello::Purpose::control, settings_.job, rank, size, Standby::kProbe};
+          if (world.told.contains(rank)) dial.hello.communicator = Standby::kExcludes;
           dial.hello.tls = world.first && world.first->tls;
           dial.deadline = Clock::now() + kProbeLimit;
           dial.patient = false;

@@ -120,9 +120,10 @@ struct World {
   /// Ranks without a connection that count as living: their listeners did not refuse the last
   /// probe, or they may have moved.
   std::set<int> away;
-  /// Ranks that may have continued with another hub while this process was stopped. They do not
-  /// become `gone`, even if they have ended since.
+  /// Ranks that may have continued with another hub while this process was stopped or cut off. They
+  /// do not become `gone`, even if they have ended since.
   std::set<int> maybe_moved;
+  std::set<int> told;       ///< ranks whose listener was told that this hub goes on without them
   std::set<int> candidates; ///< ranks whose addresses were sent to all
   bool changed = false;     ///< `gone` or `maybe_moved` has changed since it was sent
 };

@@ -24,9 +24,10 @@ using base::Clock;
 using namespace std::chrono_literals;
 
 /// How long a hub that takes over may need, once its host has noticed the death: four seconds until
-/// it excludes ranks. Before, its host may take three seconds to give up connecting to a hub that
-/// moved. Hubs that replace a silent one wait longer, but for less than a heartbeat.
-constexpr std::chrono::milliseconds kSettleLimit{8000};
+/// it excludes ranks, and one to tell them so. Before, its host may take three seconds to give up
+/// connecting to a hub that moved. Hubs that replace a silent one wait longer, but for less than a
+/// heartbeat.
+constexpr std::chrono::milliseconds kSettleLimit{9000};
 /// If a move fails within this time after the process was stopped, the stop may be the reason.
 /// Longer than kMoveLimit.
 constexpr std::chrono::milliseconds kWoke{5000};
@@ -164,7 +165,7 @@ void Membership::hostHub() {
   hub.size = settings_.size;
   noticeStop();
   std::set<int> maybe_moved = maybe_moved_;
-  if (awake_)
+  if (awake_ || standby_->excluded(settings_.rank))
     for (int rank = 0; rank < settings_.size; ++rank)
       if (rank != search_->candidate && present_[static_cast<std::size_t>(rank)])
         maybe_moved.insert(rank);

@@ -33,8 +33,10 @@ void Standby::Peers::accept(int size, net::Accepted peer) {
   const net::Hello& hello = peer.hello;
   if (hello.communicator == kProbe || hello.size != size || hello.rank < 0 || hello.rank >= size)
     return;
+  const bool excludes = hello.communicator == kExcludes;
+  if (excludes) excluded.insert(hello.rank);
   if (taker) return taker(std::move(peer));
-  waiting.insert_or_assign(hello.rank, std::move(peer));
+  if (!excludes) waiting.insert_or_assign(hello.rank, std::move(peer));
 }
 
 void Standby::give(std::function<void(net::Accepted)> taker) {

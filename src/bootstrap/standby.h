@@ -24,8 +24,10 @@ std::set<int> chooseCandidates(const std::map<int, net::SocketAddress>& listener
 /// rank has ended. All ranks of a process share one.
 class Standby {
  public:
-  /// A value of Hello::communicator: the peer only wants to know whether this process lives.
+  /// Values of Hello::communicator. The peer only wants to know whether this process lives.
   static constexpr std::uint64_t kProbe = 1;
+  /// The same, and the hub that asks goes on without the rank that the hello names.
+  static constexpr std::uint64_t kExcludes = 2;
 
   struct Settings {
     net::SocketAddress address; ///< port 0
@@ -39,6 +41,8 @@ class Standby {
   const net::SocketAddress& address() const { return acceptor_->address(); }
   /// A copy from the process that forked this one.
   bool elsewhere() const { return maker_.elsewhere(); }
+  /// Whether a hub has said that it goes on without this rank. On the loop thread.
+  bool excluded(int rank) const { return peers_->excluded.contains(rank); }
   /// Passes the connections that have come and that will come to `taker`. Null: keeps them again.
   /// On the loop thread, as `taker`.
   void give(std::function<void(net::Accepted)> taker);
@@ -49,6 +53,7 @@ class Standby {
     void accept(int size, net::Accepted peer);
 
     std::map<int, net::Accepted> waiting; ///< by rank
+    std::set<int> excluded;
     std::function<void(net::Accepted)> taker;
   };
   const base::Maker maker_;

@@ -1,4 +1,5 @@
-// Tests a host of the control plane that leaves while the rank that should take over is stopped.
+// Tests a host of the control plane that leaves, or dies, while the rank that should take over is
+// stopped or cut off.
 #include <signal.h>
 
 #include <filesystem>
@@ -347,6 +348,34 @@ TEST_CASE("a rank leaves while a stopped process with two ranks has not answered
   const std::string line = job.at(1).line(20s);
   INFO("rank 1 says: " << line);
   CHECK(startsWith(line, "failed peer_dead 4 rank 4"));
+}
+
+// Proves: a candidate that the others skipped, though its process never stopped, does not go on
+// alone when they have ended. It notices the host's death before that, by the host's silence, or
+// only afterwards, by the end of its connection.
+TEST_CASE("the host dies while its successor is cut off for two seconds: the others replace both") {
+  for (const auto& heartbeat : {kUsual, kRare}) {
+    INFO("heartbeat " << heartbeat.at("RONDO_HEARTBEAT"));
+    const Log log;
+    Job job(Host::rank_zero, 4, "agree", log.in(heartbeat));
+    job.startAll();
+    job.at(1).tell("cut");
+    REQUIRE(job.at(1).line() == "cut");
+    job.at(0).signal(SIGKILL);
+    REQUIRE(log.says("rank 1 cannot host the control plane", 2)); // ranks 2 and 3
+    job.at(1).tell("listen"); // before the next hub decides, four seconds later
+    REQUIRE(job.at(1).line() == "listen");
+    agree(job, {2, 3});
+    for (const int rank : {2, 3}) job.at(rank).hangUp();
+    for (const int rank : {2, 3}) CHECK(job.at(rank).end().value_or(-1) == 0);
+    job.at(1).tell("mend");
+    REQUIRE(job.at(1).line() == "mend");
+    job.at(1).tell("go");
+    const std::string line = job.at(1).line();
+    INFO("rank 1 says: " << line << "; the log:\n" << log.text());
+    CHECK(startsWith(line, "error unresponsive"));
+    CHECK(line.find("may have continued without") != std::string::npos);
+  }
 }
 
 } // namespace rondo::test

@@ -1,5 +1,11 @@
 // Tests a hub that took over. The test plays the ranks that connect to it.
 #include "bootstrap/hub.h"
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "bootstrap/newcomer.h"
 #include "bootstrap/standby.h"
 #include "raw_member.h"
@@ -47,60 +53,93 @@ struct Site {
   std::unique_ptr<Hub> hub;
 };
 
-/// The same, but the old hub died or fell silent.
-struct Replacement : Site {
-  explicit Replacement(std::chrono::milliseconds spread)
-      : Site([&](Hub::Settings& with) {
-          with.succession->standby = std::make_shared<Standby>(
-              Standby::Settings{with.address, with.secret, with.job, with.size});
-          with.succession->spread = spread;
-        }) {}
-};
+/// The same, but the old hub died or fell silent. `change` may change the settings.
+std::unique_ptr<Site> replacement(std::chrono::milliseconds spread,
+                                  const std::function<void(Hub::Settings&)>& change = {}) {
+  return std::make_unique<Site>([&](Hub::Settings& with) {
+    with.succession->standby = std::make_shared<Standby>(
+        Standby::Settings{with.address, with.secret, with.job, with.size});
+    with.succession->spread = spread;
+    if (change) change(with);
+  });
+}
+
+/// Both ranks' communicator.
+constexpr std::uint64_t kCommunicator = 99;
+
+/// The rank connects and describes that communicator.
+std::unique_ptr<RawMember> come(const Site& site, int rank) {
+  auto member = std::make_unique<RawMember>(site.member(rank));
+  member->join();
+  member->frame(Type::roster, frames::Roster{kCommunicator, 2, 0, {0, 1}});
+  member->frame(Type::settled, RawMember::Raw{});
+  return member;
+}
 
 } // namespace
 
 // Proves: a rank that died is not taken for one that had left, whichever rank connected first.
 TEST_CASE("a rank dies before another one has described their communicator: its death is known") {
-  constexpr std::uint64_t kCommunicator = 99;
   Site site;
   {
     RawMember dying(site.member(1));
     dying.join();
     REQUIRE(dying.counted());
   }
-  RawMember other(site.member(0));
-  other.join();
-  other.frame(Type::roster, frames::Roster{kCommunicator, 2, 0, {0, 1}});
-  other.frame(Type::settled, RawMember::Raw{});
-  const auto failure = other.failureOf(kCommunicator);
+  const auto failure = come(site, 0)->failureOf(kCommunicator);
   REQUIRE(failure);
   INFO(failure->text);
   CHECK(failure->code == ErrorCode::peer_dead);
   CHECK(failure->culprit == 1);
 }
 
-// Proves: a hub that replaces a silent one waits longer for the ranks that have not yet given up
-// the silent one. Each counts from the last message that it got.
-TEST_CASE("a rank gives up a silent hub later than another one: it is still a member") {
-  constexpr std::uint64_t kCommunicator = 99;
-  Replacement site(6s);
-  RawMember first(site.member(0));
-  first.join();
-  first.frame(Type::roster, frames::Roster{kCommunicator, 2, 0, {0, 1}});
-  first.frame(Type::settled, RawMember::Raw{});
-  std::this_thread::sleep_for(5s);
-  {
-    RawMember second(site.member(1));
-    second.join();
-    second.frame(Type::roster, frames::Roster{kCommunicator, 2, 0, {0, 1}});
-    second.frame(Type::settled, RawMember::Raw{});
-    REQUIRE(second.counted());
+// Proves: a new hub waits for ranks that come late. It waits longer if it replaces a dead hub,
+// because a rank may have to give up a hub that moved first (three seconds). It waits even longer
+// if it replaces a silent hub, because each rank counts from the last message that it got.
+TEST_CASE("a rank comes late to a new hub, but in time: it is still a member") {
+  struct Late {
+    std::unique_ptr<Site> site;
+    std::chrono::milliseconds after;
+    std::unique_ptr<RawMember> first = come(*site, 0);
+  };
+  std::vector<Late> all;
+  const auto began = base::Clock::now();
+  all.push_back({std::make_unique<Site>(), 2s}); // of three
+  all.push_back({replacement(0s), 3200ms});      // of four
+  all.push_back({replacement(6s), 5s});          // of ten
+  for (const Late& late : all) {
+    INFO("after " << late.after.count() << " ms");
+    std::this_thread::sleep_until(began + late.after);
+    {
+      const auto second = come(*late.site, 1);
+      REQUIRE(second->counted());
+    }
+    const auto failure = late.first->failureOf(kCommunicator);
+    REQUIRE(failure);
+    INFO(failure->text);
+    CHECK(failure->code == ErrorCode::peer_dead); // it died after it had come
+    CHECK(failure->culprit == 1);
   }
-  const auto failure = first.failureOf(kCommunicator);
+}
+
+// Proves: a new hub does not wait for ever for a rank that lives, and tells it so before the others
+// go on.
+TEST_CASE("a rank that lives does not come to a new hub: it is told that the others go on") {
+  std::shared_ptr<Standby> other;
+  const auto site = replacement(200ms, [&](Hub::Settings& with) {
+    other = std::make_shared<Standby>(
+        Standby::Settings{with.address, with.secret, with.job, with.size});
+    with.succession->standbys = {{1, other->address()}};
+  });
+  const auto first = come(*site, 0);
+  const auto failure = first->failureOf(kCommunicator);
   REQUIRE(failure);
   INFO(failure->text);
-  CHECK(failure->code == ErrorCode::peer_dead); // it died after it had come
+  CHECK(failure->code == ErrorCode::unresponsive);
   CHECK(failure->culprit == 1);
+  bool told = false;
+  net::EventLoop::get()->call([&] { told = other->excluded(1); });
+  CHECK(told);
 }
 
 // Proves: a hub that took over, whose listener stays open for late ranks, keeps no newcomers.

@@ -16,6 +16,11 @@
  * of a hub, may be stopped and wake again. Then a rank that was excluded must never go on without
  * the others, also if all of them have ended since.
  *
+ * MENDS: the cut is brief. It lasts long enough that a rank skips a candidate, which does not
+ * notice, but no hub stops to count a rank because of it, and it ends before a new hub decides. Then
+ * a part must never go on if another one, now ended, has gone on without it. Before a hub goes on
+ * without a living rank, it tells that rank.
+ *
  * Stops are of two kinds. During a long one, hubs stop to count the process, and its ranks give up
  * the hub in it. A brief one (`brief`) is shorter than two heartbeats, so neither happens. But if
  * heartbeats are longer than a second, a rank that looks for the next hub may skip the process as a
@@ -29,7 +34,8 @@
  * STOPS also FORGETS (a rank that wakes does not consider that the others may have gone on and ended
  * since), HEARTBEATS (it considers this only after a stop of two heartbeats, not of 1.5 seconds),
  * HASTY_HUB (with brief stops, a hub decides before running ranks have given up the old one) and
- * BLIND (a hub that wakes decides before it reads that connections have ended). */
+ * BLIND (a hub that wakes decides before it reads that connections have ended); with MENDS also
+ * UNTOLD (no hub tells the ranks without which it goes on). */
 #ifndef N
 #define N 3
 #endif
@@ -66,7 +72,11 @@ inline noteAbsent(h) {
 #define noteSkip(r) skip
 #define noteAbsent(h) skip
 #define runs(r) lives(r)
+#ifdef MENDS
+#define mayHaveMoved(r) (moved[r])
+#else
 #define mayHaveMoved(r) 0
+#endif
 #endif
 #define sees(a, b) (in(a, half) == in(b, half))
 #define lowest(set) ((set) & (0 - (set)))
@@ -89,6 +99,10 @@ byte old[N];     /* the hub that it followed before */
 byte passed[N];  /* candidates that have ended or do not answer */
 byte told[N];    /* ranks that have ended, as its hub told it */
 bool out[N];     /* it was told that its part does not go on */
+#ifdef MENDS
+byte moved[N];   /* ranks that may have moved to another hub, and have ended since */
+byte others = 0; /* the last part that went on without a living rank */
+#endif
 
 /* of the hub in each rank's process */
 bool hosts[N], serves[N];
@@ -158,8 +172,36 @@ inline note(h) {
   :: else
   fi
 }
+#elif defined(MENDS)
+inline note(h) {
+  if
+  :: goesOn(h) ->
+    assert(others == 0 || (others & counts[h] & alive) != 0);
+    if
+    :: (alive & ~counts[h]) != 0 -> others = counts[h] & alive
+    :: else
+    fi
+  :: else
+  fi
+}
 #else
 #define note(h) skip
+#endif
+
+#if defined(MENDS) && !defined(UNTOLD)
+inline tellAbsent(h) {
+  byte t = 0;
+  do
+  :: t < N && lives(t) && !in(t, counts[h]) ->
+    moved[t] = ALL & ~bit(t) & ~(hosts[t] -> gone[t] | counts[t] : told[t]);
+    t++
+  :: t < N && !(lives(t) && !in(t, counts[h])) -> t++
+  :: else -> break
+  od;
+  t = 0
+}
+#else
+#define tellAbsent(h) skip
 #endif
 
 #ifdef STOPS
@@ -192,7 +234,9 @@ inline wake(notices) {
 #else
 #define came(h, r) (!lives(r) || !sees(h, r) || out[r] || follows[r] == h)
 #endif
-#if (!defined(GOES_ON) && !defined(STOPS)) || defined(HASTY_HUB)
+#ifdef MENDS
+#define mayDecide(h) (half == 0)
+#elif (!defined(GOES_ON) && !defined(STOPS)) || defined(HASTY_HUB)
 #define mayDecide(h) true
 #elif N == 2
 #define mayDecide(h) (came(h, 0) && came(h, 1))
@@ -208,10 +252,12 @@ proctype Rank(byte me) {
   /* As a hub that serves. */
   :: d_step { runs(me) && serves[me] && (counts[me] & ~alive) != 0 ->
       x = lowest(counts[me] & ~alive); counts[me] = counts[me] & ~x; x = 0; note(me) }
+#ifndef MENDS
   :: d_step { runs(me) && serves[me] &&
              (counts[me] & (in(me, half) -> ALL & ~half : half)) != 0 ->
       x = lowest(counts[me] & (in(me, half) -> ALL & ~half : half));
       counts[me] = counts[me] & ~x; x = 0 }
+#endif
   :: d_step { runs(me) && serves[me] && (ended(me) & ~gone[me]) != 0 ->
       askAll(me); tellMembers(me); note(me) }
 #ifdef STOPS
@@ -224,7 +270,7 @@ proctype Rank(byte me) {
       askAll(me);
       noteAbsent(me);
       if
-      :: majority(me, counts[me]) -> serves[me] = true; tellMembers(me); note(me)
+      :: majority(me, counts[me]) -> serves[me] = true; tellAbsent(me); tellMembers(me); note(me)
       :: else -> dissolve(me)
       fi }
   /* As a member whose hub died, or does not answer. */

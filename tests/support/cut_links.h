@@ -29,12 +29,32 @@ inline std::vector<int> links(const std::vector<int>& spared = {}) {
   return found;
 }
 
-/// From now on this end of a connection receives nothing: a filter drops segments before they are
-/// acknowledged.
+/// From now on this end of a connection, or this listener, receives nothing: a filter drops
+/// segments before they are acknowledged.
 inline bool cutLink(int fd) {
   sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &drop};
   return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
+/// This process's TCP listeners.
+inline std::vector<int> listeners() {
+  std::vector<int> found;
+  for (const int fd : openDescriptorNumbers()) {
+    int listens = 0, protocol = 0;
+    socklen_t length = sizeof(int);
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0 &&
+        ::getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) == 0 &&
+        protocol == IPPROTO_TCP)
+      found.push_back(fd);
+  }
+  return found;
+}
+
+/// Ends what cutLink() began.
+inline bool mendLink(int fd) {
+  const int unused = 0;
+  return ::setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused) == 0;
 }
 
 /// Ends the connection: the peer receives RST.

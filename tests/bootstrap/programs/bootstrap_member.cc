@@ -10,7 +10,9 @@
 //                                     after one more line
 //     program_bootstrap_member pair     as wait, but only ranks 1 and 2 exchange
 //     program_bootstrap_member agree    "ready", then after each line "agreed ID": the id of a new
-//                                     communicator of the ranks that live
+//                                     communicator of the ranks that live. The lines "cut",
+//                                     "listen" and "mend" are repeated instead: the process
+//                                     receives nothing; only at its listeners; everywhere
 //     program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
 //     program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
 //                                                                         another one when its
@@ -31,6 +33,7 @@
 #include <vector>
 
 #include "bootstrap/session.h"
+#include "support/cut_links.h"
 
 using namespace rondo;
 using namespace std::chrono_literals;
@@ -47,13 +50,17 @@ std::string describe(ErrorCode code, int culprit, const std::string& text) {
 }
 
 bool input_ended = false;
+std::string heard; ///< the last line
 
 bool lineOnStdin(std::chrono::milliseconds limit) {
   pollfd input{0, POLLIN, 0};
   if (::poll(&input, 1, static_cast<int>(limit.count())) <= 0) return false;
+  heard.clear();
   char c = 0;
-  while (::read(0, &c, 1) == 1)
+  while (::read(0, &c, 1) == 1) {
     if (c == '\n') return true;
+    heard += c;
+  }
   input_ended = true;
   return false;
 }
@@ -119,6 +126,20 @@ void wait(const std::string& scenario) {
   say("nothing happened");
 }
 
+/// Does what the last line says about the network, or returns false.
+bool cutsOrMends() {
+  const bool cuts = heard == "cut";
+  if (!cuts && heard != "listen" && heard != "mend") return false;
+  std::vector<int> sockets = test::listeners();
+  if (heard != "listen")
+    for (const int fd : test::links()) sockets.push_back(fd);
+  for (const int fd : sockets)
+    if (!(cuts ? test::cutLink(fd) : test::mendLink(fd)) && cuts)
+      throw Error(ErrorCode::system, "a socket cannot be cut");
+  say(heard);
+  return true;
+}
+
 void agree() {
   const auto session =
       bootstrap::Session::open(Rendezvous::environment(), Options::fromEnvironment());
@@ -126,6 +147,7 @@ void agree() {
   say("ready");
   std::vector<std::unique_ptr<bootstrap::Session>> children;
   while (lineOnStdin(60s)) {
+    if (cutsOrMends()) continue;
     children.push_back(session->survivors(30s));
     say("agreed " + std::to_string(children.back()->communicator()));
   }

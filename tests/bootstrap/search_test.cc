@@ -1,0 +1,69 @@
+// Tests how long a rank waits for the next hub, and that hub for ranks that gave up a silent one
+// later.
+#include <thread>
+
+#include "base/clock.h"
+#include "played_hub.h"
+#include "raw_member.h"
+#include "support/caught.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace played;
+using namespace std::chrono_literals;
+
+/// Rank 1, whose hub has died. It is connected to the candidate `next`, which does not serve yet.
+struct Search {
+  explicit Search(const net::Secret& secret)
+      : next(loopback(0), secret, answerBye),
+        first(loopback(0), secret, meet),
+        membership(joinAt(first, secret, 500ms)) {
+    REQUIRE(first.heard(Type::join));
+    first.tellCandidate(next.address());
+    session = membership->open(20s);
+    first.die();
+    REQUIRE(next.heard(Type::settled));
+  }
+
+  PlayedHub next, first;
+  std::shared_ptr<Membership> membership;
+  std::unique_ptr<Session> session;
+};
+
+} // namespace
+
+// Proves: a rank waits as long as a candidate may need (three seconds to give up a hub that moved,
+// then four for other ranks, then one to tell those that are missing), but not for ever.
+TEST_CASE("a candidate answers and serves eight seconds later, and another one never serves") {
+  const net::Secret secret = net::Secret::random();
+  Search late(secret), never(secret);
+  std::this_thread::sleep_for(8s);
+  late.next.serve();
+  late.session.reset();
+  late.membership.reset();
+  CHECK(late.next.heard(Type::bye));
+  CHECK(says(caught([&] { never.session->survivors(30s); }), ErrorCode::unresponsive,
+             {"the other ranks did not replace it in time"}));
+}
+
+// Proves: a rank that takes over knows that others may give up the silent hub later than itself.
+TEST_CASE("a rank takes over from a silent hub: one that gives it up later is a member") {
+  constexpr std::chrono::milliseconds kHeartbeat = 4s;
+  const net::Secret secret = net::Secret::random();
+  PlayedHub silent(loopback(0), secret, ignore);
+  const auto membership = joinAt(silent, secret, kHeartbeat);
+  silent.tellCandidate(silent.standby(), 1);
+  REQUIRE(silent.closed());
+  std::this_thread::sleep_for(4s + kHeartbeat / 6); // it waits for kHeartbeat / 3 longer than 4 s
+  Membership::Settings settings = membership->settings();
+  settings.hub = silent.standby();
+  settings.rank = 0;
+  settings.deadline = base::Clock::now() + 20s;
+  RawMember late(settings);
+  late.join();
+  late.frame(Type::settled, RawMember::Raw{});
+  CHECK(late.counted());
+}
+
+} // namespace rondo::test
