@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "rondo/error.h"
 #include "tools/command.h"
+#include "tools/report_cause.h"
 #include "tools/report_judge.h"
 #include "tools/report_read.h"
 #include "tools/report_text.h"
@@ -29,7 +31,9 @@ void printLine(std::FILE* to, const std::string& line) {
 }
 void printLine(const std::string& line) { printLine(stdout, line); }
 
-void printText(const Dumps& dumps) {
+using Findings = std::map<std::string, std::vector<Finding>>; ///< by communicator
+
+void printText(const Dumps& dumps, const Findings& all) {
   printLine("job " + dumps.job + ": " + std::to_string(dumps.files) +
             (dumps.files == 1 ? " dump" : " dumps"));
   for (const auto& [file, why] : dumps.refused) printLine("refused: " + file + ": " + why);
@@ -39,7 +43,7 @@ void printText(const Dumps& dumps) {
     printLine("");
     printLine("communicator " + id + ": " + std::to_string(first.size) + " ranks, " +
               first.transports);
-    const auto found = judge(dumps, id);
+    const std::vector<Finding>& found = all.at(id);
     for (const Finding& finding : found)
       printLine((finding.culprit >= 0 ? "  CULPRIT: " : "  ") + finding.text);
     if (found.empty()) printLine("  nothing is wrong: no rank waits for long");
@@ -55,7 +59,7 @@ void printText(const Dumps& dumps) {
   }
 }
 
-void printJson(const Dumps& dumps) {
+void printJson(const Dumps& dumps, const Findings& all) {
   using nlohmann::ordered_json;
   ordered_json page{{"job", dumps.job}, {"dumps", dumps.files}};
   page["warnings"] = dumps.warnings;
@@ -64,7 +68,7 @@ void printJson(const Dumps& dumps) {
     page["refused"].push_back({{"file", file}, {"why", why}});
   for (const auto& [id, ranks] : dumps.communicators) {
     ordered_json findings = ordered_json::array(), states = ordered_json::array();
-    for (const Finding& finding : judge(dumps, id)) {
+    for (const Finding& finding : all.at(id)) {
       findings.push_back(
           {{"kind", finding.kind}, {"culprit", finding.culprit}, {"text", finding.text}});
       if (finding.peer >= 0) findings.back()["peer"] = finding.peer;
@@ -147,10 +151,11 @@ int report(const ReportConfig& config) {
               " --prefix rondo_trace_");
     return kSuccess;
   }
-  config.json ? printJson(dumps) : printText(dumps);
-  for (const auto& [id, ranks] : dumps.communicators)
-    if (!judge(dumps, id).empty()) return kFailure;
-  return kSuccess;
+  const Findings all = judgeAll(dumps);
+  config.json ? printJson(dumps, all) : printText(dumps, all);
+  return std::all_of(all.begin(), all.end(), [](const auto& one) { return one.second.empty(); })
+             ? kSuccess
+             : kFailure;
 }
 
 } // namespace

@@ -12,7 +12,7 @@ namespace rondo::tools {
 struct Finding {
   std::string kind; ///< differs, died, stopped, left, never_entered, never_sent, never_received,
                     ///< missing, failure, straggler, slow_link; without a culprit: elsewhere,
-                    ///< stuck, too_early
+                    ///< stuck, too_early, consequence
   int culprit = -1; ///< rank; -1: this finding names none
   std::string text;
   int peer = -1; ///< of a link between two ranks: the other one

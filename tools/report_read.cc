@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::uintmax_t kLargestFile = 1 << 30;
 constexpr std::size_t kLongestLine = 64 * 1024;
 constexpr std::int64_t kMostRanks = 1 << 20, kMost = std::int64_t{1} << 62;
@@ -93,7 +93,8 @@ RecordedRank rankOf(const json& line) {
   rank.entered = counter(line, "entered");
   if (const auto failure = line.find("failure"); failure != line.end())
     rank.failure = {failure->at("code").get<std::string>(), failure->at("text").get<std::string>(),
-                    rankIn(*failure, "culprit")};
+                    rankIn(*failure, "culprit"), rankIn(*failure, "culprit_in_job"),
+                    natural(*failure, "failed_ns")};
   for (const json& wait : line.at("waits"))
     rank.waits.push_back({counter(wait, "record_id"), rankIn(wait, "peer"),
                           natural(wait, "idle_ns"), wait.at("text").get<std::string>()});

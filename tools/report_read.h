@@ -42,7 +42,9 @@ struct RecordedTotal {
 
 struct RecordedFailure {
   std::string code, text;
-  int culprit = -1;
+  int culprit = -1;        ///< rank of the communicator
+  int culprit_in_job = -1; ///< the same rank's number in the job
+  std::int64_t time = 0;   ///< nanoseconds of the process's monotonic clock; 0: unknown
 };
 
 /// What a process sent from one of its addresses to another host, in some time.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "base/log.h"
 #include "base/parse.h"
@@ -66,7 +67,10 @@ CommunicatorImpl::CommunicatorImpl(Parts parts)
   progress_board_.describe = &describe;
   observe::dumpInto(options_.dump_folder);
   progress_board_.failed.set([this](const bootstrap::Failure& failure, bool last) {
-    recorder_.fail(failure.code, failure.text, failure.culprit);
+    const std::vector<int> members = session_->members();
+    const auto culprit = static_cast<std::size_t>(failure.culprit);
+    recorder_.fail(failure.code, failure.text, failure.culprit,
+                   culprit < members.size() ? members[culprit] : -1);
     if (last) observe::dumpFailure();
   });
 }

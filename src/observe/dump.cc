@@ -190,7 +190,10 @@ void writeHead(Lines& out, const BlockHead& head) {
   out.raw(",\"entered\":").number(head.entered).raw(",\"calls\":").number(head.claimed);
   if (head.failure_code[0] != 0) {
     out.raw(",\"failure\":{\"code\":").text(head.failure_code);
-    out.raw(",\"culprit\":").integer(head.culprit).raw(",\"text\":").text(head.failure).raw("}");
+    out.raw(",\"culprit\":").integer(head.culprit);
+    out.raw(",\"culprit_in_job\":").integer(head.culprit_in_job);
+    out.raw(",\"failed_ns\":").number(head.failed);
+    out.raw(",\"text\":").text(head.failure).raw("}");
   }
   out.raw(",\"totals\":[");
   bool first = true;

@@ -9,7 +9,7 @@
 namespace rondo::observe {
 
 /// Version of the format of dumps.
-inline constexpr int kDumpVersion = 1;
+inline constexpr int kDumpVersion = 2;
 
 /// Writes the record in `memory_file`, of this process or another one, to `to`. `reason`:
 /// "failure", "SIGQUIT" or "request". `state`: of the process, as in /proc/PID/stat ('R', 'T',

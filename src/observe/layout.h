@@ -10,7 +10,7 @@
 namespace rondo::observe {
 
 inline constexpr std::uint64_t kMagic = 0x534c4c4143444e52; ///< "RNDCALLS"
-inline constexpr std::uint32_t kVersion = 6;
+inline constexpr std::uint32_t kVersion = 7;
 inline constexpr std::size_t kPage = 4096;
 
 /// The first page of the file.
@@ -51,7 +51,7 @@ struct BlockHead {
 
   State state = State::unused;
   std::int32_t rank = -1, size = 0;
-  std::int32_t culprit = -1;
+  std::int32_t culprit = -1; ///< of the failure: its rank in the communicator
   std::uint64_t job = 0, communicator = 0;
   std::uint64_t claimed = 0;  ///< number of the last call, stored before its record is written
   std::uint64_t entered = 0;  ///< sequence number of the last collective
@@ -61,7 +61,9 @@ struct BlockHead {
   Record last = {};           ///< of a closed communicator: its last call, or the first that failed
   char transports[64] = {};
   char failure_code[32] = {}; ///< empty: it has not failed
-  char failure[608] = {};
+  char failure[600] = {};
+  std::int32_t culprit_in_job = -1; ///< its rank in the job
+  std::uint64_t failed = 0;         ///< when: nanoseconds of CLOCK_MONOTONIC
   char algorithms[kAlgorithms][32] = {};
   Wait wait[2][kWaits] = {}; ///< of the last look, and of one that has not ended
   /// By collective, since the communicator exists: its calls that began, and their bytes.

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
+#include "base/clock.h"
 #include "observe/memory.h"
 
 namespace rondo::observe {
@@ -199,9 +201,12 @@ void Recorder::looked() {
   std::atomic_ref(head_->waits).store(half | waits_, std::memory_order_release);
 }
 
-void Recorder::fail(ErrorCode code, const std::string& text, int culprit) {
+void Recorder::fail(ErrorCode code, const std::string& text, int culprit, int in_job) {
   if (!head_ || failed_.exchange(true)) return;
+  const std::chrono::nanoseconds now = base::Clock::now().time_since_epoch();
+  head_->failed = static_cast<std::uint64_t>(now.count());
   head_->culprit = culprit;
+  head_->culprit_in_job = in_job;
   copy(head_->failure, text);
   copy(head_->failure_code, rondo::name(code));
 }

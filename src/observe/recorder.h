@@ -119,8 +119,9 @@ class Recorder {
   /// Ends the look: what calls waited for before is forgotten.
   void looked();
 
-  /// The communicator failed. Any thread; only the first failure is kept.
-  void fail(ErrorCode code, const std::string& text, int culprit);
+  /// The communicator failed now. `culprit` is a rank of the communicator, and `in_job` the same
+  /// rank's number in the job; -1: none. Any thread; only the first failure is kept.
+  void fail(ErrorCode code, const std::string& text, int culprit, int in_job);
 
  private:
   friend class Ticket;

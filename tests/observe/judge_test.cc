@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/test.h"
@@ -49,7 +50,7 @@ class Job {
 
   std::vector<json> linesOf(const Rank& rank) const {
     std::vector<json> lines;
-    lines.push_back({{"rondo_dump", 1},
+    lines.push_back({{"rondo_dump", 2},
                      {"host", "vm"},
                      {"pid", 100 + rank.rank},
                      {"state", rank.state},
@@ -104,7 +105,155 @@ std::vector<json> calls(const std::string& state, int count = 10) {
   return {collective(1, "completed"), collective(2, state, count)};
 }
 json failed(const std::string& code, int culprit) {
-  return {{"code", code}, {"culprit", culprit}, {"text", "a text"}};
+  return {{"code", code},
+          {"culprit", culprit},
+          {"culprit_in_job", culprit},
+          {"failed_ns", 0}, // unknown
+          {"text", "a text"}};
+}
+
+/// A process's rank in a communicator, and the failure that it recorded there.
+struct Member {
+  std::string communicator;
+  int rank = 0;
+  json failure = nullptr;
+};
+
+/// A failure that names a rank of the communicator, which is `in_job` in the job.
+json failedAt(double seconds, const std::string& code, int culprit, int in_job) {
+  json failure = failed(code, culprit);
+  failure["culprit_in_job"] = in_job;
+  failure["failed_ns"] = static_cast<std::int64_t>(seconds * kSecond);
+  return failure;
+}
+
+std::vector<json> linesOf(const Job& job, int process, const std::vector<Member>& members) {
+  std::vector<json> lines = {job.linesOf({process})[0]};
+  for (const Member& one : members) {
+    std::vector<json> more =
+        job.linesOf({.rank = one.rank, .calls = calls("failed"), .failure = one.failure});
+    more[1]["communicator"] = one.communicator;
+    lines.insert(lines.end(), more.begin() + 1, more.end());
+  }
+  return lines;
+}
+
+using Blamed = std::vector<std::pair<std::string, int>>; ///< communicator and rank of it
+
+Blamed blamedIn(const Job& job) {
+  Blamed all;
+  const json page = job.report();
+  for (const json& one : page.at("culprits")) all.emplace_back(one["communicator"], one["rank"]);
+  return all;
+}
+
+// Proves: of the failures that name one rank of the job, the first is the cause, in doubt each one.
+TEST_CASE("report: a failure that follows from another communicator's is a consequence") {
+  // Rank 2 of the job has no dump. It is rank 2 of "c", and rank 0 of "d".
+  const auto c = [](double seconds, const char* code = "peer_dead") {
+    return failedAt(seconds, code, 2, 2);
+  };
+  const auto d = [](double seconds, const char* code = "peer_dead") {
+    return failedAt(seconds, code, 0, 2);
+  };
+  struct Case {
+    const char* what;
+    json c0, d0, c1, d1; ///< as processes 0 and 1 know them
+    Blamed blamed;
+  };
+  const Blamed both = {{"c", 2}, {"d", 0}};
+  for (const Case& one : {
+           Case{"the same death", c(1), d(1.1), c(1), d(1.1), {{"c", 2}}},
+           Case{"in the other order", c(1.1), d(1), c(1.1), d(1), {{"d", 0}}},
+           Case{"clocks differ by hours", c(9000), d(9001), c(1), d(1.1), {{"c", 2}}},
+           Case{"it differed, and gave up",
+                c(1, "mismatch"),
+                d(2, "aborted"),
+                c(1, "mismatch"),
+                d(2, "aborted"),
+                {{"c", 2}}},
+           Case{"one process knows both", c(1), d(1.1), nullptr, d(0.1), {{"c", 2}}},
+           Case{"the processes disagree", c(1), d(1.1), c(1.1), d(1), both},
+           Case{"no process knows both", c(1), nullptr, nullptr, d(1.1), both},
+           Case{"unknown times", c(0), d(1.1), c(0), d(1.1), both},
+           Case{"at the same time", c(1), d(1), c(1), d(1), both},
+           Case{"much later", c(1), d(60), c(1), d(60), both},
+           Case{"a cause of its own", c(1), d(1.1, "mismatch"), c(1), d(1.1, "mismatch"), both},
+           Case{"the first is a guess", c(1, "timeout"), d(1.1), c(1, "timeout"), d(1.1), both},
+           Case{"the ranks tell of different failures", c(1), failedAt(1.1, "peer_dead", 1, 1),
+                c(1), d(1.1), both},
+       }) {
+    INFO(one.what);
+    Job job(3, {});
+    job.write(linesOf(job, 0, {{"c", 0, one.c0}, {"d", 2, one.d0}}), 0);
+    job.write(linesOf(job, 1, {{"c", 1, one.c1}, {"d", 1, one.d1}}), 1);
+    const std::string text = job.text();
+    INFO(text);
+    CHECK(blamedIn(job) == one.blamed);
+    const std::string root = one.blamed[0].first;
+    CHECK(countOf(text,
+                  "\n  the communicator failed as a consequence of the failure of "
+                  "communicator " +
+                      root + ": ") == (one.blamed == both ? 0 : 1));
+    CHECK(countOf(text, "the communicator failed") == 2); // none is passed over in silence
+  }
+}
+
+TEST_CASE("report: independent failures of two communicators are two culprits") {
+  for (const int culprit : {0, 1, 2}) { // of "d"; 2 is the number that the other rank has in "c"
+    INFO(culprit);
+    Job job(3, {});
+    const json first = failedAt(1, "peer_dead", 2, 2);
+    const json second = failedAt(1.5, "peer_dead", culprit, culprit == 2 ? 0 : 3);
+    for (const int rank : {0, 1})
+      job.write(linesOf(job, rank, {{"c", rank, first}, {"d", rank, second}}), rank);
+    const std::string text = job.text();
+    INFO(text);
+    CHECK(blamedIn(job) == Blamed{{"c", 2}, {"d", culprit}});
+    CHECK(text.find("; it may be a consequence: communicator c had failed 0.500 s before\n") !=
+          std::string::npos);
+    CHECK(countOf(text, "consequence") == 1);
+  }
+}
+
+// Process 0 knows "a" and "b", process 1 knows "b" and "c": as in a grid of ranks.
+TEST_CASE("report: a consequence of a consequence names the first failure") {
+  Job job(3, {});
+  const auto failure = [](double seconds) { return failedAt(seconds, "peer_dead", 2, 2); };
+  job.write(linesOf(job, 0, {{"a", 0, failure(1)}, {"b", 0, failure(1.1)}}), 0);
+  job.write(linesOf(job, 1, {{"b", 1, failure(5.1)}, {"c", 1, failure(5.2)}}), 1);
+  INFO(job.text());
+  CHECK(blamedIn(job) == Blamed{{"a", 2}});
+  CHECK(countOf(job.text(), "a consequence of the failure of communicator a: peer_dead") == 2);
+}
+
+TEST_CASE("report: circular times leave a culprit") {
+  Job job(3, {});
+  const auto failure = [](double seconds) { return failedAt(seconds, "peer_dead", 2, 2); };
+  job.write(linesOf(job, 0, {{"a", 0, failure(1)}, {"b", 0, failure(2)}}), 0);
+  job.write(linesOf(job, 1, {{"b", 1, failure(1)}, {"c", 1, failure(2)}}), 1);
+  job.write(linesOf(job, 3, {{"c", 0, failure(1)}, {"a", 1, failure(2)}}), 3);
+  INFO(job.text());
+  CHECK(blamedIn(job).size() == 1);
+}
+
+TEST_CASE("report: an old dump, of this job or of another one, hides no culprit") {
+  Job job(3, {});
+  const json now = failedAt(5000, "peer_dead", 2, 2), old = failedAt(1, "aborted", 2, 2);
+  for (const int rank : {0, 1}) job.write(linesOf(job, rank, {{"d", rank, now}}), rank);
+  auto lines = linesOf(job, 0, {{"c", 0, failedAt(4999.9, "aborted", 2, 2)}});
+  for (json& line : lines)
+    if (line.contains("job")) line["job"] = "k";
+  job.write(lines, 7);
+  INFO(job.text());
+  CHECK(blamedIn(job) == Blamed{{"d", 2}});
+  CHECK(job.text().find("refused: rondo-vm-7.jsonl: of another job, k") != std::string::npos);
+  // Rank 2 gave up "c" long ago, and the job went on.
+  lines = linesOf(job, 0, {{"c", 0, old}});
+  lines[0]["time_ns"] = kNow - 4000 * kSecond;
+  job.write(lines, 7);
+  INFO(job.text());
+  CHECK(blamedIn(job) == Blamed{{"c", 2}, {"d", 2}});
 }
 
 TEST_CASE("report: after a rank's death the dead rank is blamed, and not one that computes") {

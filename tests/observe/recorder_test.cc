@@ -9,6 +9,7 @@
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -119,6 +120,13 @@ TEST_CASE("the end of a call that was overwritten changes no other call") {
     if (line.contains("state")) REQUIRE(line["state"] == "started");
 }
 
+std::uint64_t steadyClock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 TEST_CASE("a call's line has its arguments, algorithm and times") {
   Recorder recorder({7, 0x3000, 3, 8, "shm, tcp"});
   const std::uint8_t algorithm = recorder.algorithm("ring");
@@ -139,14 +147,21 @@ TEST_CASE("a call's line has its arguments, algorithm and times") {
   CHECK(linesOf(0x3000)[0]["waits"].empty()); // the look has not ended
   recorder.looked();
   recorder.look(); // the next one has not ended either, and the last one is still seen
-  recorder.fail(ErrorCode::timeout, "late \xff", 6);
-  recorder.fail(ErrorCode::aborted, "a later failure", 1);
-  const auto lines = linesOf(0x3000);
+  const std::uint64_t before = steadyClock();
+  recorder.fail(ErrorCode::timeout, "late \xff", 6, 9);
+  const std::uint64_t after = steadyClock();
+  recorder.fail(ErrorCode::aborted, "a later failure", 1, 1);
+  auto lines = linesOf(0x3000);
   REQUIRE(lines.size() == 4);
   CHECK(lines[0]["rank"] == 3);
   CHECK(lines[0]["size"] == 8);
   CHECK(lines[0]["transports"] == "shm, tcp");
-  CHECK(lines[0]["failure"] == json{{"code", "timeout"}, {"culprit", 6}, {"text", "late ?"}});
+  json& failure = lines[0]["failure"];
+  CHECK(failure["failed_ns"] >= before);
+  CHECK(failure["failed_ns"] <= after);
+  failure.erase("failed_ns");
+  CHECK(failure ==
+        json{{"code", "timeout"}, {"culprit", 6}, {"culprit_in_job", 9}, {"text", "late ?"}});
   CHECK(lines[0]["waits"].size() == 1);
   CHECK(lines[0]["waits"][0] ==
         json{{"record_id", 3}, {"peer", 6}, {"idle_ns", 42}, {"text", "waiting to \"receive\"?"}});
@@ -162,13 +177,6 @@ TEST_CASE("a call's line has its arguments, algorithm and times") {
   CHECK(lines[3]["profiling_name"] == "rondo:AllGatherv");
   recorder.looked();
   CHECK(linesOf(0x3000)[0]["waits"].empty());
-}
-
-std::uint64_t steadyClock() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 TEST_CASE("times do not follow a wall clock that is set meanwhile") {
@@ -219,7 +227,7 @@ TEST_CASE("a closed communicator that failed leaves the first call that the fail
     begin(1).end(true); // refused: the communicator goes on
     const Ticket waits = begin(2), quick = begin(3), later = begin(4);
     quick.end(false);
-    recorder.fail(ErrorCode::peer_dead, "rank 1 died", 1);
+    recorder.fail(ErrorCode::peer_dead, "rank 1 died", 1, 1);
     waits.end(true);
     later.end(true);
   }
@@ -391,6 +399,28 @@ TEST_CASE("calls of a communicator are recorded with their order, arguments and 
     if (line["record_id"] == 3) CHECK(line["collective_seq_id"] == 2);
   }
   CHECK(ours == 6);
+}
+
+TEST_CASE("a failure names the culprit by its rank in the communicator and by that in the job") {
+  auto ranks = Communicator::createAll(3);
+  std::vector<std::optional<Communicator>> pairs(3);
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < 3; ++r)
+    threads.emplace_back([&ranks, &pairs, r] {
+      const auto at = static_cast<std::size_t>(r);
+      pairs[at] = ranks[at].split(r == 0 ? 0 : 1, r);
+    });
+  threads.clear();
+  pairs[2]->abort("a reason");
+  int failures = 0;
+  for (const json& line : dumpOf(memoryFile())) {
+    if (!line.contains("failure") || line["open"] != true) continue;
+    ++failures;
+    CHECK(line["size"] == 2);
+    CHECK(line["failure"]["culprit"] == 1);
+    CHECK(line["failure"]["culprit_in_job"] == 2);
+  }
+  CHECK(failures == 2);
 }
 
 TEST_CASE("of the ranks of a process, the last that listens makes the dump of a failure") {

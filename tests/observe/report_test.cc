@@ -116,6 +116,22 @@ TEST_CASE("a job that fails dumps by itself, and the report names rank, call and
   }
 }
 
+// Rank 2 of four dies, which is rank 0 of its pair. Of the others only rank 3 knows both failures.
+TEST_CASE("two communicators lose the same rank: one culprit and one consequence") {
+  const TemporaryFolder folder;
+  const Outcome outcome = shell(start(folder.file("job"), "kill_pairs", "RONDO_DUMP=dumps") +
+                                "for TRY in $(seq 300); do\n"
+                                "  [ $(ls dumps | grep -c 'jsonl$') = 4 ] && break\n"
+                                "  sleep 0.1\ndone\n"
+                                "cp -r dumps kept\n" + // at the end other ranks may see one die
+                                kEnd);
+  const Report report = reportOf(folder.file("job/kept"));
+  INFO(outcome.out << outcome.err << report.page.dump(2));
+  CHECK(report.culprits().size() == 1);
+  REQUIRE(report.page["communicators"].size() == 3);
+  CHECK(countOf(report.page.dump(), "\"kind\":\"consequence\"") == 1);
+}
+
 TEST_CASE("ranks without a fault: no culprit, at any moment of the job") {
   const TemporaryFolder folder;
   shell("F=" + folder.file("job") +
@@ -148,7 +164,7 @@ TEST_CASE("a report refuses broken and foreign dumps by name, and uses the other
   std::ofstream(dumps + "/empty.jsonl") << "";
   std::ofstream(dumps + "/text.jsonl") << "hello\nworld\n";
   std::string version = whole, job = whole;
-  version.replace(version.find("\"rondo_dump\":1"), 14, "\"rondo_dump\":7");
+  version.replace(version.find("\"rondo_dump\":2"), 14, "\"rondo_dump\":1");
   std::ofstream(dumps + "/version.jsonl") << version;
   job.replace(job.find("\"job\":\"") + 7, 16, "00000000deadbeef");
   std::ofstream(dumps + "/job.jsonl") << job;
@@ -165,7 +181,7 @@ TEST_CASE("a report refuses broken and foreign dumps by name, and uses the other
   for (const char* line :
        {"cut.jsonl: truncated or damaged in line", "tail.jsonl: truncated: its end is missing",
         "empty.jsonl: empty", "text.jsonl: no dump",
-        "version.jsonl: a dump of version 7; this command reads 1",
+        "version.jsonl: a dump of version 1; this command reads 2",
         "job.jsonl: of another job, 00000000deadbeef", "rank.jsonl: impossible rank"}) {
     INFO(line << " in\n" << refused);
     CHECK(refused.find(line) != std::string::npos);

@@ -147,7 +147,7 @@ TEST_CASE("endpoint: rondo watch answers while its looks take longer than the in
       "for pid in range(" +
       std::to_string(processes) +
       "):\n"
-      "  print('{\"rondo_dump\":1,\"host\":\"far\",\"pid\":%d,\"state\":\"R\",\"time_ns\":9}' % "
+      "  print('{\"rondo_dump\":2,\"host\":\"far\",\"pid\":%d,\"state\":\"R\",\"time_ns\":9}' % "
       "pid)\n"
       "  print('{\"communicator\":\"c\",\"job\":\"j\",\"rank\":%d,\"size\":50,\"open\":true,'\n"
       "        "

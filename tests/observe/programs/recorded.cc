@@ -3,14 +3,14 @@
 // Arguments: FAULT ODD_RANK [PAUSE]. All ranks make 100 all-reduces of 1000 floats. The odd rank's
 // next call is wrong, as FAULT says: skip (it makes no call, and computes for a minute), count,
 // type, op (another one), root (a broadcast from another root), call (a barrier), stop (it stops
-// itself), kill (it kills itself), kill_busy (so, while rank 1 computes), end (all ranks end),
-// leave (it closes the communicator), unsent (no rank sends the message for which rank 0 waits),
-// child (it forks a child that lives for a minute), straggler (all ranks compute and make
-// all-reduces, the odd one needs three times as long), none (all ranks make calls of all kinds
-// until they are killed). After the 100 all-reduces each rank prints "ready RANK PID" and waits for
-// PAUSE seconds (which may be a fraction), or, for at most a minute, until the file PAUSE exists. A
-// rank that gets an error prints "error RANK CODE", and
-// its text to standard error.
+// itself), kill (it kills itself), kill_busy (so, while rank 1 computes), kill_pairs (so, while
+// ranks 0 and 1, and 2 and 3, have a communicator besides), end (all ranks end), leave (it closes
+// the communicator), unsent (no rank sends the message for which rank 0 waits), child (it forks a
+// child that lives for a minute), straggler (all ranks compute and make all-reduces, the odd one
+// needs three times as long), none (all ranks make calls of all kinds until they are killed). After
+// the 100 all-reduces each rank prints "ready RANK PID" and waits for PAUSE seconds (which may be a
+// fraction), or, for at most a minute, until the file PAUSE exists. A rank that gets an error
+// prints "error RANK CODE", and its text to standard error.
 #include <signal.h>
 #include <unistd.h>
 
@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -117,7 +118,9 @@ int main(int argc, char** argv) {
   const std::string rank = std::to_string(comm.rank());
   const bool odd = comm.rank() == std::atoi(argv[2]);
   std::vector<float> data(1000);
+  std::optional<Communicator> pair;
   try {
+    if (fault == "kill_pairs") pair = comm.split(comm.rank() / 2, 0);
     for (int i = 0; i < 100; ++i)
       comm.allReduce(data.data(), data.data(), data.size(), DataType::float32, ReduceOp::sum);
     pid_t process = ::getpid();
@@ -141,6 +144,7 @@ int main(int argc, char** argv) {
     const std::string code(rondo::name(error.code()));
     say("error " + rank + " " + code + "\n");
     std::fprintf(stderr, "%s: %s\n", code.c_str(), error.what());
+    if (pair) compute(); // until both communicators have failed
     return 3;
   }
 }
