@@ -42,6 +42,8 @@ VARIES = [("lo (127.0.0.1), eth0 (192.0.2.2), ...", r"\S+ \([\d.a-f:]+\)"),
           ("ranks 0, 1, 3 were in", r"ranks? [013]((, |-)[013])* (was|were) in"),
           ("from rank 3 to rank 2", r"from (rank [013] to rank 2|rank 2 to rank [013])"),
           ("from ranks 0, 1 to ranks 2, 3", r"from ranks (0, 1 to ranks 2, 3|2, 3 to ranks 0, 1)"),
+          # Which of two communicators notices a death first.
+          ("rank 0 died: its process", r"rank [02] died: its process"),
           ("the ranks are in AllReduce", r"(the ranks are in|the last call was) AllReduce")]
 
 # Shell code after which $RANKS have made 100 calls; $JOB is the launcher.
@@ -104,6 +106,9 @@ PROVOCATIONS = [
                 "rondo run -p 2 -- $TESTS/program_recorded leave 1"),
     Provocation(["CULPRIT: the communicator failed: peer_dead"],
                 "RONDO_DUMP=dumps rondo run -p 4 -- $TESTS/program_recorded kill 2\n"
+                "rondo report dumps"),
+    Provocation(["the communicator failed as a consequence"],
+                "RONDO_DUMP=dumps rondo run -p 4 -- $TESTS/program_recorded kill_pairs 2\n"
                 "rondo report dumps"),
     Provocation(["unresponsive: this side"],
                 f"GROWING_TALKS=1 {NETWORK} --ranks 5 --per-host 3 --change 0.1:0@$PWD/cut -- "
