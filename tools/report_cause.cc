@@ -4,8 +4,8 @@
 // says that this rank is gone or gave up, it came within ten seconds, and the report blames the
 // rank for the earlier one. Only clocks of processes that recorded both failures are compared, and
 // all of these must agree: other machines' clocks may differ, and dumps are made at different
-// times. In doubt a failure is a cause, and one that names another rank always is: its text only
-// says what failed before it.
+// times. If this is not certain, the report treats a failure as independent. A failure that names
+// another rank is always independent; its text mentions the failure before it.
 #include "tools/report_cause.h"
 
 #include <algorithm>
@@ -86,9 +86,12 @@ bool isEnd(const RecordedFailure& failure) {
 }
 
 bool follows(const Failed& second, const Failed& first) {
-  // These do not prove that the rank which they name is the cause.
-  const bool certain = first.failure->code != "timeout" && first.failure->code != "transport";
-  return certain && second.only && isEnd(*second.failure) &&
+  // The first two do not prove that the rank which they name is the cause. A rank that aborts says
+  // why, which must not be hidden because its end was heard of before.
+  const std::string& code = first.failure->code;
+  const bool explains = code != "timeout" && code != "transport" &&
+                        (code != "peer_dead" || second.failure->code != "aborted");
+  return explains && second.only && isEnd(*second.failure) &&
          first.failure->culprit_in_job == second.failure->culprit_in_job &&
          soonAfter(first, second);
 }
@@ -100,8 +103,8 @@ void markConsequence(std::vector<Finding>& found, const Failed& failed) {
   Finding one = *own;
   one.kind = "consequence";
   one.culprit = -1;
-  one.text.insert(one.text.find(':'), " as a consequence of the failure of communicator " +
-                                          *failed.root().communicator);
+  one.text.insert(one.text.find(':'), " for the same reason as communicator " +
+                                          *failed.root().communicator + ", which failed first");
   std::erase_if(found, [](const Finding& other) { return other.culprit >= 0; });
   std::erase_if(found, [](const Finding& other) { return other.kind == "failure"; });
   found.push_back(std::move(one));

@@ -171,7 +171,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   // The majority.
   enum class Standing { majority, minority, unknown };
   /// With the majority, first tells the living ranks without a connection that this hub goes on
-  /// without them. Until then it is unknown.
+  /// without them, and returns `unknown` until these attempts end.
   Standing standing(World& world);
   /// Ranks that have not ended and do not answer.
   std::vector<int> unseen(const World& world) const;

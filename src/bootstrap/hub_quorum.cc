@@ -60,7 +60,7 @@ Hub::Impl::Standing Hub::Impl::standing(World& world) {
   const bool tie = 2 * here == all && lowest != missing.front();
   if (2 * here <= all && !tie) return Standing::minority;
   // A rank that lives may look for a hub when the ranks here have ended, and must not take them for
-  // dead. A connected one gets the decision.
+  // dead. A connected one hears of the hub's decisions.
   for (const int rank : missing) {
     const auto member = world.members.find(rank);
     const bool connected = member != world.members.end() && member->second->reachable();

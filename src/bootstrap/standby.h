@@ -26,7 +26,8 @@ class Standby {
  public:
   /// Values of Hello::communicator. The peer only wants to know whether this process lives.
   static constexpr std::uint64_t kProbe = 1;
-  /// The same, and the hub that asks goes on without the rank that the hello names.
+  /// A probe that also says: a hub with the majority is about to go on without the rank that the
+  /// hello names.
   static constexpr std::uint64_t kExcludes = 2;
 
   struct Settings {

@@ -35,7 +35,8 @@ struct Search {
 
 // Proves: a rank waits as long as a candidate may need (three seconds to give up a hub that moved,
 // then four for other ranks, then one to tell those that are missing), but not for ever.
-TEST_CASE("a candidate answers and serves eight seconds later, and another one never serves") {
+TEST_CASE(
+    "a rank waits 8 s for a candidate that then hosts the hub, and gives up one that never does") {
   const net::Secret secret = net::Secret::random();
   Search late(secret), never(secret);
   std::this_thread::sleep_for(8s);
@@ -48,7 +49,7 @@ TEST_CASE("a candidate answers and serves eight seconds later, and another one n
 }
 
 // Proves: a rank that takes over knows that others may give up the silent hub later than itself.
-TEST_CASE("a rank takes over from a silent hub: one that gives it up later is a member") {
+TEST_CASE("a hub that replaces a silent one still admits a rank that gave that one up later") {
   constexpr std::chrono::milliseconds kHeartbeat = 4s;
   const net::Secret secret = net::Secret::random();
   PlayedHub silent(loopback(0), secret, ignore);

@@ -177,6 +177,8 @@ TEST_CASE("report: a failure that follows from another communicator's is a conse
            Case{"no process knows both", c(1), nullptr, nullptr, d(1.1), both},
            Case{"unknown times", c(0), d(1.1), c(0), d(1.1), both},
            Case{"at the same time", c(1), d(1), c(1), d(1), both},
+           Case{"its reason is heard of later", c(1), d(1.1, "aborted"), c(1), d(1.1, "aborted"),
+                both},
            Case{"much later", c(1), d(60), c(1), d(60), both},
            Case{"a cause of its own", c(1), d(1.1, "mismatch"), c(1), d(1.1, "mismatch"), both},
            Case{"the first is a guess", c(1, "timeout"), d(1.1), c(1, "timeout"), d(1.1), both},
@@ -191,10 +193,8 @@ TEST_CASE("report: a failure that follows from another communicator's is a conse
     INFO(text);
     CHECK(blamedIn(job) == one.blamed);
     const std::string root = one.blamed[0].first;
-    CHECK(countOf(text,
-                  "\n  the communicator failed as a consequence of the failure of "
-                  "communicator " +
-                      root + ": ") == (one.blamed == both ? 0 : 1));
+    CHECK(countOf(text, "\n  the communicator failed for the same reason as communicator " + root +
+                            ", which failed first: ") == (one.blamed == both ? 0 : 1));
     CHECK(countOf(text, "the communicator failed") == 2); // none is passed over in silence
   }
 }
@@ -224,7 +224,8 @@ TEST_CASE("report: a consequence of a consequence names the first failure") {
   job.write(linesOf(job, 1, {{"b", 1, failure(5.1)}, {"c", 1, failure(5.2)}}), 1);
   INFO(job.text());
   CHECK(blamedIn(job) == Blamed{{"a", 2}});
-  CHECK(countOf(job.text(), "a consequence of the failure of communicator a: peer_dead") == 2);
+  CHECK(countOf(job.text(),
+                "for the same reason as communicator a, which failed first: peer_dead") == 2);
 }
 
 TEST_CASE("report: circular times leave a culprit") {

@@ -16,8 +16,9 @@
  * of a hub, may be stopped and wake again. Then a rank that was excluded must never go on without
  * the others, also if all of them have ended since.
  *
- * MENDS: the cut is brief. It lasts long enough that a rank skips a candidate, which does not
- * notice, but no hub stops to count a rank because of it, and it ends before a new hub decides. Then
+ * MENDS: the cut is brief. It lasts long enough that a rank skips a candidate that does not
+ * notice the cut, but no hub stops to count a rank because of it, and it ends before a new hub
+ * decides. Then
  * a part must never go on if another one, now ended, has gone on without it. Before a hub goes on
  * without a living rank, it tells that rank.
  *

@@ -107,7 +107,7 @@ PROVOCATIONS = [
     Provocation(["CULPRIT: the communicator failed: peer_dead"],
                 "RONDO_DUMP=dumps rondo run -p 4 -- $TESTS/program_recorded kill 2\n"
                 "rondo report dumps"),
-    Provocation(["the communicator failed as a consequence"],
+    Provocation(["the communicator failed for the same reason"],
                 "RONDO_DUMP=dumps rondo run -p 4 -- $TESTS/program_recorded kill_pairs 2\n"
                 "rondo report dumps"),
     Provocation(["unresponsive: this side"],

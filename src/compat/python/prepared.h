@@ -67,6 +67,7 @@ template <bool kLater, class Now, class Later>
 nb::object make(Prepared& at, const Now& now, const Later& later) {
   Future::reap();
   if constexpr (kLater) {
+    Rank::goesOn();
     Work work = at.self.ask(at.info, later);
     return nb::cast(Future(std::move(work), std::move(at.held), at.info));
   } else {

@@ -18,15 +18,15 @@ std::vector<Rank*>& all() {
   return *ranks;
 }
 
-/// failureBy() the exception of programEnds(). Guarded by the interpreter's lock; never destroyed,
-/// as all().
+/// The text of failureBy() for the exception that was given to programEnds(). Guarded by the
+/// interpreter's lock; never destroyed, as all().
 std::optional<std::string>& ending() {
   static auto* const failure = new std::optional<std::string>;
   return *failure;
 }
 
-/// The begin of str(object); "" if that raises, or UTF-8 cannot express it. Rondo cuts the text of
-/// an error after 2048 bytes, which could be inside of a character.
+/// The first 400 characters of str(object); "" if that raises, or UTF-8 cannot express it. Rondo
+/// cuts the text of an error after 2048 bytes, which could be inside of a character.
 std::string beginOf(nb::handle object) {
   constexpr Py_ssize_t kCharacters = 400;
   if (PyObject* const text = PyObject_Str(object.ptr())) {
@@ -45,13 +45,18 @@ void leave(std::shared_ptr<Communicator> last, const std::optional<std::string>&
   last.reset();
 }
 
-/// The same for these communicators, at the same time.
+/// The same for these communicators, at the same time. The others hear the failure first, and not
+/// that this rank has left another communicator.
 void leaveAll(std::vector<std::shared_ptr<Communicator>> open,
               const std::optional<std::string>& failure) {
-  std::vector<std::thread> threads;
-  for (auto& one : open)
-    if (one) threads.emplace_back(leave, std::move(one), failure);
-  for (std::thread& thread : threads) thread.join();
+  const auto onThreads = [&](const auto& act) {
+    std::vector<std::thread> threads;
+    for (auto& one : open)
+      if (one) threads.emplace_back([&act, &one] { act(one); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  if (failure) onThreads([&](const auto& one) { detail::Shims::abandon(*one, *failure); });
+  onThreads([](auto& one) { one.reset(); });
 }
 
 } // namespace
@@ -63,18 +68,19 @@ Rank::Rank(Communicator comm)
       forks_(forks()) {
   detail::Shims::whileWaiting(*comm_, &Wait::rest);
   all().push_back(this);
+  goesOn();
 }
 
 Rank::~Rank() {
   std::erase(all(), this);
   if (!comm_) return;
-  const auto failure = ending();
+  // On another thread a job of its own may go on, whose caller has caught the exception.
+  const auto failure = onMainThread() ? ending() : std::nullopt;
   const Unlocked unlocked; // the calls may need other threads of Python
   leave(std::move(comm_), failure);
 }
 
 std::shared_ptr<Communicator> Rank::open(const char* call) const {
-  if (ending() && onMainThread()) ending().reset();
   if (!comm_) refuse(call, "the communicator is closed");
   if (forks_ != forks())
     refuse(call,
@@ -100,7 +106,8 @@ void Rank::closeAll() {
 }
 
 std::optional<std::string> Rank::failureBy(nb::handle exception) {
-  if (exception.is_none()) return std::nullopt;
+  if (exception.is_none() || PyErr_GivenExceptionMatches(exception.ptr(), PyExc_GeneratorExit))
+    return std::nullopt;
   if (PyErr_GivenExceptionMatches(exception.ptr(), PyExc_SystemExit)) {
     const nb::object status = exception.attr("code");
     if (status.is_none() || (nb::isinstance<nb::int_>(status) && status.equal(nb::int_(0))))
@@ -111,8 +118,10 @@ std::optional<std::string> Rank::failureBy(nb::handle exception) {
          (text.empty() ? "" : ": " + text);
 }
 
-void Rank::programEnds(nb::handle exception) {
-  if (auto failure = failureBy(exception)) ending() = std::move(failure);
+void Rank::programEnds(nb::handle exception) { ending() = failureBy(exception); }
+
+void Rank::goesOn() {
+  if (onMainThread()) ending().reset();
 }
 
 } // namespace rondo::compat::python

@@ -41,6 +41,7 @@ class Rank {
   template <class Call>
   void attend(const CallInfo& info, const Call& call) const {
     std::shared_ptr<Communicator> comm = open(info.name);
+    goesOn();
     Wait::Interrupt interrupt;
     try {
       const Unlocked unlocked;
@@ -70,11 +71,14 @@ class Rank {
   static void closeAll();
 
   /// What an Error of other ranks says of a program or a block that this exception ends; nothing
-  /// for None and for SystemExit with status 0, which are normal ends.
+  /// for None, SystemExit with status 0 and GeneratorExit, which are normal ends.
   static std::optional<std::string> failureBy(nb::handle exception);
-  /// The program is ending by this exception. From now on, calls in flight are not waited for; the
-  /// next call of the main thread shows that something has caught the exception, and undoes this.
+  /// The program is ending by this exception. Unless that is a normal end, calls in flight are not
+  /// waited for.
   static void programEnds(nb::handle exception);
+  /// The main thread makes a call or a communicator, so something has caught the exception: undoes
+  /// programEnds(). On another thread it does nothing.
+  static void goesOn();
 
  private:
   std::shared_ptr<Communicator> comm_;

@@ -114,11 +114,17 @@ class Failing(unittest.TestCase):
 class Normal(unittest.TestCase):
     def test_calls_are_completed(self):
         """Rank 1 ends, or drops its communicator, before rank 0 makes the call."""
-        for end in ("sys.exit(0)", "sys.exit()", "pass",
-                    "try: sys.exit(2)\n    except SystemExit: comm.send(np.ones(1), 0)"):
+        caught = "try: sys.exit(2)\n    except SystemExit: "
+        for end in ("sys.exit(0)", "sys.exit()", "pass", caught + "comm.send(np.ones(1), 0)",
+                    caught + "pass\n    sys.exit(0)",
+                    "sys.last_exc = sys.last_value = KeyError(1)\n    sys.exit(0)",
+                    "next(x for _ in [1] for x in inside(comm))"):
             with self.subTest(end):
                 output, status = two(f"""
 import sys, time
+def inside(comm):
+    with comm:
+        yield 1
 comm = rondo.init()
 comm.all_reduce(np.ones(1))
 if comm.rank == 1:

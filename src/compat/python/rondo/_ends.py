@@ -11,14 +11,19 @@ import threading
 
 from rondo import _rondo
 
+_at_exit = None  # the last uncaught exception when sys.exit() was called last
+
 
 def watch():
-    """Wraps sys.exit(): Python tells exit handlers of an uncaught exception, but of no status."""
+    """Wraps sys.exit(), because exit handlers can see an uncaught exception (sys.last_exc), but not
+    the exit status."""
     leave = sys.exit
 
     @functools.wraps(leave)
     def exit(status=None, /):
+        global _at_exit
         if threading.current_thread() is threading.main_thread() and not _interactive():
+            _at_exit = _uncaught()
             _rondo._program_ends(SystemExit(status))
         leave(status)
 
@@ -29,9 +34,14 @@ def watch():
 def _end():
     """A communicator that is never closed would leave the group only when the process has ended,
     and hand nothing over to ranks that go on."""
-    if not _interactive():
-        _rondo._program_ends(getattr(sys, "last_exc", None) or getattr(sys, "last_value", None))
+    # Python, or a tool as pytest, may have noted an exception long before sys.exit().
+    if not _interactive() and _uncaught() is not _at_exit:
+        _rondo._program_ends(_uncaught())
     _rondo._close_all()
+
+
+def _uncaught():
+    return getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
 
 
 def _interactive():
