@@ -2,8 +2,8 @@
 //
 // A failure is a consequence of an earlier one if both name the same rank of the job, the later one
 // says that this rank is gone or gave up, it came within ten seconds, and the report blames the
-// rank for the earlier one. Only clocks of processes that recorded both failures are compared, and
-// all of these must agree: other machines' clocks may differ, and dumps are made at different
+// rank for the earlier one. Times are compared only within a process that recorded both failures,
+// and all such processes must agree: clocks of machines may differ, and dumps are made at different
 // times. If this is not certain, the report treats a failure as independent. A failure that names
 // another rank is always independent; its text mentions the failure before it.
 #include "tools/report_cause.h"
@@ -86,8 +86,8 @@ bool isEnd(const RecordedFailure& failure) {
 }
 
 bool follows(const Failed& second, const Failed& first) {
-  // The first two do not prove that the rank which they name is the cause. A rank that aborts says
-  // why, which must not be hidden because its end was heard of before.
+  // timeout and transport do not prove that their culprit is the cause. An abort has a reason,
+  // which an earlier peer_dead must not hide.
   const std::string& code = first.failure->code;
   const bool explains = code != "timeout" && code != "transport" &&
                         (code != "peer_dead" || second.failure->code != "aborted");

@@ -1,5 +1,4 @@
-// Tests how long a rank waits for the next hub, and that hub for ranks that gave up a silent one
-// later.
+// Tests how long a rank waits for the next hub, and how long that hub waits for late ranks.
 #include <thread>
 
 #include "base/clock.h"

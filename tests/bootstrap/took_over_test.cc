@@ -94,7 +94,7 @@ TEST_CASE("a rank dies before another one has described their communicator: its 
 }
 
 // Proves: a new hub waits for ranks that come late. It waits longer if it replaces a dead hub,
-// because a rank may have to give up a hub that moved first (three seconds). It waits even longer
+// because a rank may first have to give up a hub that moved (three seconds). It waits even longer
 // if it replaces a silent hub, because each rank counts from the last message that it got.
 TEST_CASE("a rank comes late to a new hub, but in time: it is still a member") {
   struct Late {
@@ -104,9 +104,9 @@ TEST_CASE("a rank comes late to a new hub, but in time: it is still a member") {
   };
   std::vector<Late> all;
   const auto began = base::Clock::now();
-  all.push_back({std::make_unique<Site>(), 2s}); // of three
-  all.push_back({replacement(0s), 3200ms});      // of four
-  all.push_back({replacement(6s), 5s});          // of ten
+  all.push_back({std::make_unique<Site>(), 2s}); // of 3 s
+  all.push_back({replacement(0s), 3200ms});      // of 4 s
+  all.push_back({replacement(6s), 5s});          // of 10 s
   for (const Late& late : all) {
     INFO("after " << late.after.count() << " ms");
     std::this_thread::sleep_until(began + late.after);

@@ -147,7 +147,8 @@ Blamed blamedIn(const Job& job) {
   return all;
 }
 
-// Proves: of the failures that name one rank of the job, the first is the cause, in doubt each one.
+// Proves: of failures that name the same rank of the job, the first is the cause; in doubt, each
+// is.
 TEST_CASE("report: a failure that follows from another communicator's is a consequence") {
   // Rank 2 of the job has no dump. It is rank 2 of "c", and rank 0 of "d".
   const auto c = [](double seconds, const char* code = "peer_dead") {

@@ -17,7 +17,7 @@
  * the others, also if all of them have ended since.
  *
  * MENDS: the cut is brief. It lasts long enough that a rank skips a candidate that does not
- * notice the cut, but no hub stops to count a rank because of it, and it ends before a new hub
+ * notice the cut, but no hub drops a rank because of it, and it ends before a new hub
  * decides. Then
  * a part must never go on if another one, now ended, has gone on without it. Before a hub goes on
  * without a living rank, it tells that rank.

@@ -74,7 +74,7 @@ Rank::Rank(Communicator comm)
 Rank::~Rank() {
   std::erase(all(), this);
   if (!comm_) return;
-  // On another thread a job of its own may go on, whose caller has caught the exception.
+  // If something has caught the exception, a job may go on that uses only other threads.
   const auto failure = onMainThread() ? ending() : std::nullopt;
   const Unlocked unlocked; // the calls may need other threads of Python
   leave(std::move(comm_), failure);

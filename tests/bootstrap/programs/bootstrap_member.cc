@@ -11,8 +11,8 @@
 //     program_bootstrap_member pair     as wait, but only ranks 1 and 2 exchange
 //     program_bootstrap_member agree    "ready", then after each line "agreed ID": the id of a new
 //                                     communicator of the ranks that live. Other lines are
-//                                     repeated: "cut": from now on no socket receives; "listen":
-//                                     the listeners receive again; "mend": all sockets do
+//                                     echoed: "cut": from now on no socket receives; "listen": the
+//                                     listeners receive again; "mend": all sockets do
 //     program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
 //     program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
 //                                                                         another one when its

@@ -1,4 +1,4 @@
-"""Proves how a program ends that has calls in flight: if it fails, at once, on all ranks."""
+"""Proves how calls in flight end with their program: if it fails, at once, on all ranks."""
 
 import os
 import textwrap
