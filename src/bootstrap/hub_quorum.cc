@@ -59,8 +59,8 @@ Hub::Impl::Standing Hub::Impl::standing(World& world) {
   while (world.gone.contains(lowest)) ++lowest;
   const bool tie = 2 * here == all && lowest != missing.front();
   if (2 * here <= all && !tie) return Standing::minority;
-  // If the ranks here end later, a missing rank must still count them as living. A connected one
-  // needs no message: it hears of the hub's decisions.
+  // Otherwise a missing rank would take the ranks here for dead once they have ended, and go on
+  // alone. A connected rank needs no probe: the hub's messages reach it.
   for (const int rank : missing) {
     const auto member = world.members.find(rank);
     const bool connected = member != world.members.end() && member->second->reachable();

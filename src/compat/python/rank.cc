@@ -39,14 +39,14 @@ std::string beginOf(nb::handle object) {
   return {};
 }
 
-/// Destroys this communicator, which waits for its calls; with `failure` they end at once.
+/// Closes this communicator. Waits for its calls; if `failure` is given, ends them with it.
 void leave(std::shared_ptr<Communicator> last, const std::optional<std::string>& failure) {
   if (failure) detail::Shims::abandon(*last, *failure);
   last.reset();
 }
 
-/// The same for these communicators, at the same time. The others hear the failure first, and not
-/// that this rank has left another communicator.
+/// The same for several communicators, in parallel. All of them fail before the first one closes,
+/// so that the other ranks are told the failure, and not only that this rank has left.
 void leaveAll(std::vector<std::shared_ptr<Communicator>> open,
               const std::optional<std::string>& failure) {
   const auto onThreads = [&](const auto& act) {

@@ -61,6 +61,14 @@ class Failing(unittest.TestCase):
             main(given.pop())
             """, 1, "SystemExit: no data")
 
+    def test_a_query_after_exit_does_not_take_it_back(self):
+        self.ends(FLIES + textwrap.dedent("""
+            try:
+                sys.exit(3)
+            finally:
+                comm.failure()
+            """), 3, "SystemExit: 3")
+
     def test_an_exception_that_leaves_the_block(self):
         self.ends(f"""
             with comm:
