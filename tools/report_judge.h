@@ -19,8 +19,10 @@ struct Finding {
 };
 
 struct JudgeRules {
-  std::int64_t patience = 1'000'000'000; ///< nanoseconds without progress until a call waits
-  bool all_present = true;               ///< a rank without a dump has died, or was forgotten
+  /// A call that has made no progress for so many nanoseconds is waiting.
+  std::int64_t patience = 1'000'000'000;
+  /// True: a rank without a dump has died, or its dump was not made. False: it is on another host.
+  bool all_present = true;
 };
 
 /// What is wrong in one communicator: the causes first. Empty if no rank waits for long.

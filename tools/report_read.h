@@ -52,9 +52,9 @@ struct RecordedLink {
   std::string from, to;    ///< hashes of the addresses
   std::uint64_t bytes = 0; ///< that the other host acknowledged
   std::uint64_t total = 0; ///< bytes, since the connections exist
-  double busy = 0;         ///< part of the time that the network needed for them, 0 to 1
-  double seconds = 0;      ///< that time
-  double average = 0;      ///< bytes per second of such time, since the connections exist
+  double busy = 0;         ///< share of the observed time in which the network sent them, 0 to 1
+  double seconds = 0;      ///< the length of that busy time
+  double average = 0;      ///< bytes per second of busy time, since the connections exist
   /// Bytes per second, if each of the shortest round trips carries one segment; 0: unknown.
   double segment_rate = 0;
   /// More than two segments were unacknowledged, which a delayed ACK cannot explain.

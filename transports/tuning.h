@@ -140,8 +140,9 @@ inline constexpr ChannelSize kNetworkChannelSize{256 << 10, 4};
 /// default is used.
 inline constexpr int kNearSendBytes = 128 << 10;
 
-/// UCX: messages that a receiver holds and has not received. It sends a receipt for every half of
-/// them. Must be a power of two. With the limit kUcxEagerBytes, a channel holds at most 2 MiB.
+/// UCX: the most messages of a channel that may have been sent and not yet been taken by receive().
+/// The receiver acknowledges after each half of them. Must be a power of two. With the limit
+/// kUcxEagerBytes, a channel holds at most 2 MiB.
 inline constexpr std::uint32_t kUcxWindow = 32;
 /// As for tcp: messages are sent from and received into user memory.
 inline constexpr ChannelSize kUcxSize{256 << 10, 4};

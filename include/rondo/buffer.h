@@ -20,21 +20,21 @@ class Region;
 /// Made by Communicator::allocate(), by registerBuffer(), or by allocate() below. Only memory that
 /// peers read benefits: inputs, and outputs that an algorithm passes on.
 ///
-/// After fork(), the child has a private copy at the same address, as of any other memory: the
-/// parent never sees what the child writes. Unlike other memory, pages that the child has not
-/// written may show what the parent writes later. The child may release its copy, and keeps it if
-/// the parent releases the buffer.
+/// After fork(), the child has the memory at the same address. The parent never sees what the child
+/// writes. A page that the child has not written yet may show what the parent writes later; this
+/// differs from other memory. The child may release its Buffer; it keeps the memory if the parent
+/// releases the buffer.
 class RONDO_API Buffer {
  public:
-  Buffer();
+  Buffer(); ///< empty: data() is null, and size() is 0
   /// Does what Communicator::allocate() does, for a program that has no communicator yet. Its
   /// release() cannot detect calls that still use the buffer.
   static Buffer allocate(std::size_t bytes);
   ~Buffer(); ///< Does what release() does; on an error it logs the error, and the memory stays.
-  Buffer(Buffer&&) noexcept;
-  Buffer& operator=(Buffer&&) noexcept;
+  Buffer(Buffer&&) noexcept;            ///< the source is then empty
+  Buffer& operator=(Buffer&&) noexcept; ///< swaps
 
-  void* data() const;
+  void* data() const;       ///< null if the Buffer is empty
   std::size_t size() const; ///< bytes
 
   /// Frees the memory of allocate(). Makes the memory of registerBuffer() private again, with its

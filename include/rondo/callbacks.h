@@ -23,9 +23,11 @@ struct CallEvent {
   std::uint64_t sequence = 0;     ///< of collectives, or of messages to or from the peer
   std::string_view title;         ///< "AllReduce", "Send", "AllGatherv", ...
   Collective collective = Collective::barrier;
-  bool sending = false;  ///< Send, not Recv
-  bool uneven = false;   ///< a v-form
-  std::size_t count = 0; ///< elements, as the call names them; v-forms: 0 if ranks differ
+  bool sending = false; ///< Send, not Recv
+  bool uneven = false;  ///< a v-form
+  /// Elements, as the call names them. ReduceScatterv and AllGatherv: of all blocks together (exact
+  /// below 2^32). Other v-forms: 0.
+  std::size_t count = 0;
   std::size_t bytes = 0; ///< of these elements
   DataType type = DataType::int8;
   ReduceOp::Kind op = ReduceOp::Kind::sum; ///< of calls that reduce
@@ -47,8 +49,9 @@ class RONDO_API CallRegistration {
   CallRegistration(CallRegistration&&) noexcept = default;
   /// Removes the callbacks that this object kept.
   CallRegistration& operator=(CallRegistration&& other) noexcept;
-  /// When it returns, no callback runs, and none is called any more. On a thread that is inside one
-  /// of them it does not wait for this one.
+  /// Removes the callbacks. When it returns, none of them runs, and none is called any more.
+  /// On a thread that is inside one of them it does not wait; then they may still run on other
+  /// threads.
   ~CallRegistration();
 
   struct State;

@@ -43,7 +43,10 @@ struct MemoryUse {
   /// Slots of these channels, if the peers share memory. Between devices over a network: slots of
   /// all channels.
   std::size_t slots = 0;
-  std::size_t staging = 0; ///< for TCP messages that cannot be received into user memory
+  /// For bodies that TCP or UCX cannot send from or receive into user memory, and for copies of
+  /// bodies in another process's private memory that this rank passes on without storing them, or
+  /// stores in several pieces.
+  std::size_t staging = 0;
   std::size_t scratch = 0; ///< for partial results
 
   std::size_t bytes() const { return slots + staging + scratch; }
@@ -86,24 +89,31 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
  public:
   /// Meets the other ranks and returns this rank's communicator. Throws Error(init_failed) at the
   /// deadline (Options::init_timeout), and the text lists the missing ranks; or at once if the
-  /// process that made the unique id has ended.
+  /// process that made the unique id has ended. Also throws Error(invalid_argument) for options, an
+  /// id or variables of the launcher that are not valid, Error(mismatch) if only some ranks name a
+  /// device, Error(data) for a file of Options that cannot be used, Error(unsupported),
+  /// Error(system); and Error(timeout) or Error(peer_dead) if a rank fails after all have met.
   static Communicator create(const Rendezvous& meet,
                              const Options& options = Options::fromEnvironment());
   /// Returns `size` ranks in this process; element r is rank r. Blocking calls need one thread for
-  /// each rank, or a Group.
+  /// each rank, or a Group. Throws the errors of create(), and Error(invalid_argument) if `size` is
+  /// not 1 to 65536.
   static std::vector<Communicator> createAll(int size,
                                              const Options& options = Options::fromEnvironment());
   /// Does what create() does, on a new thread, so that one thread can create several ranks at once.
-  /// get() throws the errors of create(). The destructor of an unused future waits for that thread,
-  /// which ends by the deadline of Options::init_timeout.
+  /// get() throws the errors of create(); createAsync() itself throws Error(system) if no thread
+  /// can be started. The destructor of an unused future waits for that thread, which ends by the
+  /// deadline of Options::init_timeout.
   static std::future<Communicator> createAsync(const Rendezvous& meet,
                                                const Options& options = Options::fromEnvironment());
 
   /// The source may then only be destroyed or assigned to.
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept; ///< swaps: the source then holds the old one
-  /// Waits for the outstanding work of this rank, at most for Options::timeout, and until the
-  /// network has taken the messages that this rank sent. It does not wait for other ranks.
+  /// Waits until the outstanding calls of this rank have completed, at most for Options::timeout,
+  /// and until the network has taken the messages that this rank sent. A call that needs other
+  /// ranks completes only when they make it too. It does not wait until the other ranks destroy
+  /// theirs.
   ///
   /// Calls in flight on other ranks that cannot complete without this rank throw an Error whose
   /// text and culprit() name this rank. The code is peer_dead ("rank 1 left without entering
@@ -130,7 +140,12 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
 
   /// Collective. Makes one communicator for each value of `color`. Its ranks are ordered by `key`;
   /// equal keys are ordered by the rank in this communicator. With color kNoColor the rank takes
-  /// part in the call, and gets no communicator.
+  /// part in the call, and gets no communicator. Colors -2 and -3 are reserved.
+  ///
+  /// Throws Error(timeout), which names the missing ranks, if a rank does not call it within
+  /// Options::init_timeout; Error(mismatch) if other ranks call exchange() or grow() instead;
+  /// Error(peer_dead) if a rank has left or died. These errors end this communicator. Errors of
+  /// create(), while the ranks open the new communicator, do not.
   static constexpr int kNoColor = -1;
   std::optional<Communicator> split(int color, int key);
   /// Does what split() does, on a new thread. Several splits of one communicator are made in the
@@ -240,25 +255,25 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   void setStream(Stream stream);
 
   /// Returns `bytes` bytes of zeroed, page-aligned memory that peers on this machine read in place.
-  /// Throws Error(system).
+  /// Throws Error(system); Error(unsupported) with Options::device.
   Buffer allocate(std::size_t bytes);
   /// Turns memory that the program already has into such a buffer. Address and contents stay.
   /// It must be whole pages of private anonymous memory; large blocks from malloc() are,
   /// except for the partial pages at both ends. No other thread may touch it during the call.
-  /// Throws Error(invalid_argument) for parts of pages, Error(unsupported) for other kinds of
-  /// memory, Error(system).
+  /// Throws Error(invalid_argument) for null, 0 bytes or parts of pages, Error(unsupported) for
+  /// other kinds of memory and with Options::device, Error(system).
   Buffer registerBuffer(void* data, std::size_t bytes);
 
   // Collectives ---------------------------------------------------------------------------------
   //
   // Rules for all collectives. Every rank of the communicator makes the call, with the same
-  // count, type, operator and root. A reduction applies `op` to the ranks' contributions element
-  // by element; 16- and 8-bit floats are combined in fp32. Errors: invalid_argument if this
-  // rank's arguments are wrong (the text names the call and the argument; nothing was sent);
-  // unsupported if the type does not have the operator; mismatch if ranks differ; and the errors
-  // that end a communicator: peer_dead, unresponsive, timeout, aborted, transport, system. Each
-  // file src/algorithms/*.cc begins with how its algorithm works and what it costs; `rondo plan`
-  // prints both.
+  // count, type, operator and root. A reduction applies `op` to the ranks' contributions element by
+  // element; 16- and 8-bit floats are combined in fp32. Errors: invalid_argument if this rank's
+  // arguments are wrong, or the operator is not defined on the type (the text names the call and
+  // the argument; nothing was sent); unsupported if no algorithm can serve the call, or a message
+  // does not fit a slot; mismatch if ranks differ; and the errors that end a communicator:
+  // peer_dead, unresponsive, timeout, aborted, transport, system. Each file src/algorithms/*.cc
+  // begins with how its algorithm works and what it costs; `rondo plan` prints both.
 
   // Each call also has a form for arrays, from which count and type follow: typed_calls.h.
   using TypedCalls::allGather, TypedCalls::allGatherAsync;
@@ -452,13 +467,15 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// that it leaves out. Any thread.
   void trace(const TraceSpan& span);
 
-  /// Returns the name of the algorithm that a call of this shape uses, e.g. "ring". With
-  /// RONDO_PLANNER=measured the first call may change it.
+  /// Returns the name of the algorithm for blocks of `count` elements, with operator sum and root
+  /// 0, e.g. "ring"; "sendrecv" for Send and Recv. With RONDO_PLANNER=measured the first call may
+  /// change it. Throws Error(unsupported) if none can serve such a call.
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   /// Returns the algorithms that could serve a call, with their predicted times, and why this one
   /// is used. Only the collective, count, type, operator and root of the call matter; nothing is
-  /// sent. Takes milliseconds for large calls. Throws what the call itself would throw for them,
-  /// and Error(data) if Options::profile cannot be read.
+  /// sent. Takes milliseconds for large calls. Throws Error(invalid_argument) for a Send or Recv,
+  /// and for a root that is not a rank; Error(unsupported) if no algorithm can serve the call;
+  /// Error(data) if Options::profile cannot be read.
   Explanation explain(const CollectiveCall& call) const;
   /// Returns the memory in use now. It grows when a call needs channels or scratch memory that no
   /// earlier call needed; repeating a call does not make it grow.
@@ -467,7 +484,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// `rank` is not a rank of it.
   const Place& placeOf(int rank) const;
   /// Returns the name of the transport to a peer: "inproc", "shm", "ucx" or "tcp"; between devices
-  /// "nvlink", "pcie", "ucx" or "tcp"; "self" for this rank.
+  /// "nvlink", "pcie", "ucx" or "tcp"; "self" for this rank. Throws Error(invalid_argument) if
+  /// `peer` is not a rank of the communicator.
   std::string transportTo(int peer) const;
 
  private:

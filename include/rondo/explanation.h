@@ -13,10 +13,10 @@ struct Explanation {
   struct Candidate {
     std::string algorithm;
     double seconds = 0;
-    double latency = 0;    ///< what messages cost independently of their size
-    double bytes = 0;      ///< moving bytes
-    double reduction = 0;  ///< combining operands
-    double contention = 0; ///< waiting for a shared processor or network interface
+    double latency = 0;    ///< seconds that messages cost independently of their size
+    double bytes = 0;      ///< seconds for moving the bytes
+    double reduction = 0;  ///< seconds for combining operands
+    double contention = 0; ///< seconds of waiting for a shared processor or network interface
     /// Measured seconds of the slowest rank, for blocks of this size class; 0: not measured.
     double measured = 0;
   };

@@ -121,8 +121,8 @@ RONDO_API std::unique_ptr<GradientHook> powerSgdGradients(int rank, int exact_st
 
 struct GradientOptions {
   /// A bucket is full when it holds at least this many bytes. The first entry is for the first
-  /// bucket, and so on; the last entry is for all others. Parameters are never split. {0}: one
-  /// bucket per parameter.
+  /// bucket of each type, and so on; the last entry is for all others. Parameters are never split.
+  /// {0}: one bucket per parameter.
   std::vector<std::size_t> bucket_bytes = {std::size_t{1} << 20, std::size_t{25} << 20};
   /// Averages over the ranks; otherwise sums.
   bool average = true;
@@ -221,7 +221,8 @@ class RONDO_API GradientReducer {
   void begin(bool synchronize = true);
   /// Reports that the backward pass has written this gradient. Starts the buckets that can start.
   void ready(std::size_t parameter);
-  /// Ends the step: returns when all gradients are averages over the ranks.
+  /// Ends the step: returns when all gradients are averages over the ranks, or sums without
+  /// GradientOptions::average.
   void wait();
 
   /// For a rank without further steps, with GradientOptions::uneven_inputs: takes part with zeros

@@ -9,9 +9,13 @@
 namespace rondo {
 
 /// Collects calls and starts them together. While a Group exists, calls of this thread are only
-/// recorded: blocking calls return at once (their outputs are not ready), and Async calls return a
-/// Work that is done when the whole group is done. end() starts all recorded calls, one
-/// communicator after the other, and waits. Groups nest; only the outermost one starts the calls.
+/// recorded: blocking calls return at once (their outputs are not ready), and Async calls return
+/// the Work of that call. Before the group ends, wait() and waitFor() of this Work throw
+/// Error(invalid_argument), test() returns false, and waitAny() counts it as done. Wrong arguments
+/// throw at the call. end() starts all recorded calls, one communicator after the other, and waits.
+///
+/// Groups nest: end() and start() of an inner one start nothing, and its start() returns a Work
+/// that is done. After end(), start() or drop(), all three throw Error(invalid_argument).
 class RONDO_API Group {
  public:
   Group();

@@ -56,13 +56,14 @@ struct RONDO_API Options {
   /// "measured": the first blocking call of a collective in a size class (blocks of more than 2^k
   /// and at most 2^(k+1) bytes) runs the call with each algorithm that could serve it, and the
   /// fastest serves all calls of this collective and class from then on, whatever their type,
-  /// operator and root. That first call waits for all ranks. An algorithm that stays to the end
-  /// runs for about 15 ms, or about nine times if calls are long; slow ones stop earlier. With more
-  /// than 8 ranks at most 5 algorithms are tried: the 4 with the lowest predicted cost, and the one
-  /// that the rules choose. If the first call is asynchronous or in a Group, nothing is measured,
-  /// and the rules choose. The first call must be blocking on all ranks or on none; otherwise they
-  /// get Error(mismatch). AllReduce, ReduceScatter, AllGather, Broadcast, Reduce, Scatter, Gather
-  /// and AllToAll of equal blocks in host memory are measured.
+  /// operator and root. That first call waits for all ranks. An algorithm that is not dropped runs
+  /// for about 15 ms in all; if one call takes several milliseconds, it runs about nine times. Slow
+  /// algorithms are dropped earlier. With more than 8 ranks at most 5 algorithms are tried: the 4
+  /// with the lowest predicted cost, and the one that the rules choose. If the first call is
+  /// asynchronous or in a Group, nothing is measured, and the rules choose. The first call must be
+  /// blocking on all ranks or on none; otherwise they get Error(mismatch). AllReduce,
+  /// ReduceScatter, AllGather, Broadcast, Reduce, Scatter, Gather and AllToAll of equal blocks in
+  /// host memory are measured.
   std::string planner;
   /// RONDO_PROFILE. File with the link profile of this machine, as `rondo tune -o` writes it.
   /// Empty: the one that `rondo tune` stored for this kind of machine, or a general one.

@@ -26,7 +26,9 @@ struct Options;
 struct RONDO_API UniqueId {
   std::array<std::byte, 128> bytes{};
 
-  /// Makes an id and starts to serve its rendezvous. Throws Error(system) or Error(init_failed).
+  /// Makes an id and starts to serve its rendezvous. The first form reads the environment. Of
+  /// `options`, only socket_interface and socket_family are used. Throws Error(system),
+  /// Error(init_failed) or Error(invalid_argument).
   static UniqueId create();
   static UniqueId create(const Options& options);
 
@@ -41,6 +43,8 @@ struct RONDO_API UniqueId {
 
 /// Rank and size that a launcher gave to this process.
 struct LaunchInfo {
+  /// `local_rank`: the rank's number among the ranks of its machine. If the launcher sets none: the
+  /// rank with launcher "rondo", otherwise 0.
   int rank = 0, size = 1, local_rank = 0;
   std::string launcher; ///< "rondo", "torchrun", "openmpi", "pmi", "pmix", "slurm", or "" if none
 };
@@ -50,16 +54,19 @@ class RONDO_API Rendezvous {
  public:
   /// `size` ranks that are threads of this process. Each rank uses its own copy of one Rendezvous:
   ///   auto meet = Rendezvous::inProcess(4);  ... thread r: Communicator::create(meet.as(r))
+  /// Throws Error(invalid_argument) if `size` is not 1 to 65536.
   static Rendezvous inProcess(int size);
-  /// Returns the copy of an in-process Rendezvous for `rank`.
+  /// Returns the copy of an in-process Rendezvous for `rank`. Throws Error(invalid_argument) if
+  /// this is not from inProcess(), or `rank` is not 0 to size() - 1.
   Rendezvous as(int rank) const;
 
-  /// Rank `rank` of `size` ranks that meet over TCP. Any one process makes the id,
-  /// by UniqueId::create().
+  /// Rank `rank` of `size` ranks that meet over TCP. Any one process makes the id, by
+  /// UniqueId::create(). Throws Error(invalid_argument) if `size` is not 1 to 65536, or `rank` is
+  /// not 0 to `size` - 1.
   static Rendezvous uniqueId(const UniqueId& id, int rank, int size);
 
   /// Rank `rank` of `size` ranks that meet at Options::comm_id, where rank 0 listens. The ranks
-  /// need not exchange an id; they share the secret in Options::secret_file.
+  /// need not exchange an id; they share the secret in Options::secret_file. Throws as uniqueId().
   static Rendezvous commId(int rank, int size);
 
   /// Rank and size from the launcher. Looks for `rondo run`, torchrun, mpirun (Open MPI), PMI, PMIx
@@ -97,11 +104,13 @@ class RONDO_API Launch {
   /// Every rank must inherit this descriptor under the same number. It is close-on-exec: clear that
   /// flag between fork and exec.
   int descriptor() const;
-  /// Returns the variables to set for the rank, as "NAME=value". None of them is secret.
+  /// Returns the variables to set for the rank, as "NAME=value". None of them is secret. Throws
+  /// Error(invalid_argument) if `rank` is not a rank.
   std::vector<std::string> environment(int rank) const;
   /// Call this after waitpid() has reported the end of the rank's process. Ranks that still need it
   /// get Error(peer_dead) within a second, even if another process keeps its connections open.
   /// Ranks that still wait for all ranks get Error(init_failed). May be called from any thread.
+  /// Throws Error(invalid_argument) if `rank` is not a rank.
   void ended(int rank);
 
  private:

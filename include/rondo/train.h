@@ -96,7 +96,7 @@ struct TrainReport {
   /// Share of the step time in which ranks waited for others, by TrainTimes::communication; mean
   /// over the ranks that compute.
   double idle = 0;
-  double seconds = 0;
+  double seconds = 0; ///< duration of train() on this rank, including reading the data
 };
 
 /// Trains a model; collective. With strategy "ddp" each rank trains on its share of every step's
@@ -138,12 +138,13 @@ struct TrainReport {
 /// run wrote, or the one it was resumed from, or to the beginning if `checkpoint` is set and there
 /// is none yet; TrainProgress::recovery says so. Without `checkpoint` the run then ends with
 /// Error(peer_dead). Residuals of hooks are reset to zero. New ranks join at the end of a step and
-/// get their part of parameters and optimizer state, and the position. `comm` is replaced by the
-/// communicator of the present ranks; the rank number may become lower, and the lowest rank writes
-/// the files. Times in the report are those since the last change of ranks, and the page shows only
-/// steps that the present lowest rank has recorded. A rank with an error of its own leaves, like
-/// one that dies. If fewer than MIN ranks are left and too few join in time, the run ends with
-/// Error(peer_dead), which names the checkpoint that it has written, if `checkpoint` is set.
+/// get their part of parameters and optimizer state, and the number of the next step. `comm` is
+/// replaced by the communicator of the present ranks; the rank number may become lower, and the
+/// lowest rank writes the files. Times in the report are those since the last change of ranks, and
+/// the HTML page (TrainOptions::Files::report) shows only steps that the present lowest rank has
+/// recorded. A rank with an error of its own leaves, like one that dies. If fewer ranks are left
+/// than MIN of TrainOptions::Elastic::ranks ("MIN:MAX"), and too few join in time, the run ends
+/// with Error(peer_dead), which names the checkpoint that it has written, if `checkpoint` is set.
 ///
 /// Threads: layers of a rank run on one thread, or on OMP_NUM_THREADS threads.
 ///

@@ -242,7 +242,9 @@ struct TrainOption {
   TrainRange range = {}; ///< train() refuses other values; numbers only
   TrainRange typed = {}; ///< if limited: values of the flag, where they are fewer
   std::vector<TrainChoice> (*choices)() = nullptr; ///< if set: the valid words
-  /// Strategies that accept the option (or only its value `restricted`), as "ddp, ps"; empty: all.
+  /// Strategies that accept the option, as "ddp, ps"; empty: all. If `restricted` is set, every
+  /// strategy accepts the option, and only the value `restricted` is limited to the strategies
+  /// listed here.
   std::string_view strategies = {};
   std::string_view restricted = {};
   std::string_view needs = {}; ///< name of another option without which this one is an error

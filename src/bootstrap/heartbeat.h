@@ -49,7 +49,9 @@ class Gap {
 
 /// How long a rank that looks for the next hub waits for the answer of a candidate.
 inline constexpr std::chrono::milliseconds kCandidateLimit{2000};
-/// Shorter, since a process measures its stop by a timer that was due somewhat later.
+/// After a stop of this length a process assumes that others may have skipped it as a candidate.
+/// Shorter than kCandidateLimit, because it measures the stop from a timer that was due after the
+/// stop had begun.
 inline constexpr std::chrono::milliseconds kMaySkip{1500};
 
 /// Whether other ranks may have excluded the ranks of a process that was stopped for so long, or

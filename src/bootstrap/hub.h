@@ -38,13 +38,16 @@ class Hub {
     std::shared_ptr<Standby> standby = {};
     std::map<int, net::SocketAddress> standbys = {}; ///< of the present ranks
     std::set<int> maybe_moved = {};                  ///< see World
-    std::chrono::milliseconds spread{0}; ///< others may give up the old hub later by this
+    /// How much later than this rank the others may give up the old hub.
+    std::chrono::milliseconds spread{0};
   };
   struct Settings {
     net::SocketAddress address; ///< port 0: any port
     net::Secret secret;
-    std::uint64_t job = 0; ///< hellos must name it; jobs at equal addresses may share it
-    int size = 0;          ///< of the job; 0: unknown, set by the first complete set of ranks
+    /// The rendezvous number, which hellos must contain. Successive jobs at one address may have
+    /// the same. Not Welcome::job, which is random and unique.
+    std::uint64_t job = 0;
+    int size = 0; ///< of the job; 0: unknown, set by the first complete set of ranks
     std::optional<Succession> succession;
   };
 
@@ -65,8 +68,9 @@ class Hub {
   const net::SocketAddress& address() const { return address_; }
   /// If ranks outside this process go on, hands the control plane over to one of their processes.
   /// Returns true if another process has taken over and this hub has ended. Takes at most about one
-  /// second; while ranks may still connect to this hub, four seconds, and a third of a heartbeat if
-  /// it replaced a silent one. Any thread except the loop's.
+  /// second. While ranks may still connect to this hub, it takes up to four seconds if the hub
+  /// before it handed the control plane over, five if that hub died or fell silent, and a third of
+  /// a heartbeat more if it fell silent. Any thread except the loop's.
   bool handOver();
   /// The process of a rank has ended. The hub handles what the rank had sent and then treats its
   /// connection as broken. Any thread.

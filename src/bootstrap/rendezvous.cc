@@ -135,7 +135,7 @@ Rendezvous Rendezvous::inProcess(int size) {
 
 Rendezvous Rendezvous::as(int rank) const {
   if (kind_ != Kind::in_process)
-    throw Error(ErrorCode::invalid_argument, "as() is for in-process recipes only");
+    throw Error(ErrorCode::invalid_argument, "as() is only for a Rendezvous from inProcess()");
   checkRank(rank, size_);
   Rendezvous meet = *this;
   meet.rank_ = rank;

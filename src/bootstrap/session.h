@@ -40,7 +40,8 @@ Failure differentTls(int odd, bool tls, int first);
 /// thread of the program polls. Any thread.
 class FailureWatch {
  public:
-  /// `last`: the function of no other rank of this process follows for the same failure.
+  /// `last`: false if the control plane of an in-process group still calls the functions of other
+  /// ranks for this failure. Ranks that are connected to a hub always get true.
   using Tell = std::function<void(const Failure&, bool last)>;
   /// Sets the function; calls it at once if there has been a failure. Null: no function is called
   /// any more, and the old one is not running when this returns.

@@ -73,9 +73,9 @@ struct Buffers {
   }
 };
 
-/// The call must be valid, except that its buffers may be wrong. A v-form must be valid entirely;
-/// whether its blocks overlap depends only on the distance between the buffers, so the result also
-/// fits calls with the same distance.
+/// Returns the sizes and positions of a call's buffers. The other arguments must be valid. For a
+/// v-form, the buffers too: whether blocks overlap depends only on the distance between input and
+/// output, so the result holds for all calls with this distance.
 Buffers buffersOf(const Call& call, int rank, int size);
 
 /// Throws Error(invalid_argument), which names the call and the argument.

@@ -95,8 +95,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::uint64_t nextTurn() { return turns_.take(); }
   std::shared_ptr<CommunicatorImpl> split(int color, int key, std::uint64_t turn);
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own, std::uint64_t turn);
+  /// Returns the session of a communicator without `excluded`; openChild() opens it.
   std::unique_ptr<bootstrap::Session> shrink(std::span<const int> excluded);
-  /// Of the ranks that live; again without those that die meanwhile.
+  /// Makes a communicator of the ranks that live. If one dies meanwhile, the rest agree once more.
   std::shared_ptr<CommunicatorImpl> shrink();
   std::shared_ptr<CommunicatorImpl> grow(int newcomers, const std::optional<UniqueId>& id,
                                          std::uint64_t turn);

@@ -13,8 +13,9 @@ namespace rondo::comm {
 
 class CommunicatorImpl;
 
-/// How much later than a rank the slowest one can end the second step of grow(), in init_timeouts:
-/// that of its connection, and of its exchanges.
+/// How long a rank that has ended the second step of grow() waits for the others in the third, in
+/// units of Options::init_timeout. The slowest rank may still have to connect and to make its
+/// exchanges, each of which is limited by that timeout.
 constexpr int kGrowSteps = 3;
 
 /// One rank's arguments of Communicator::grow().

@@ -1,4 +1,5 @@
-// A communicator's helper thread: moves asynchronous calls while no thread waits for them.
+// A communicator's helper thread: makes progress on asynchronous calls while no thread waits for
+// them.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +17,7 @@ class ProgressLoop;
 /// flight and no thread waits; otherwise it sleeps on a futex. While calls follow each other
 /// quickly it only naps, and calls need no wake-up. The first two calls after a pause pay for a
 /// wake-up. In a process with one processor it polls once per millisecond: a program that computes
-/// and polls now and then, as GradientReducer does, moves its calls itself.
+/// and polls now and then, as GradientReducer does, makes progress on its calls itself.
 class HelperThread {
  public:
   /// `rank`: for its log lines.
@@ -29,7 +30,7 @@ class HelperThread {
   /// Starts or wakes the thread. Needs the communicator's mutex, and asynchronous work in flight.
   void need();
 
-  /// Whether it moves calls now, or would if no thread waited. Any thread.
+  /// Whether it makes progress on calls now, or would if no thread waited. Any thread.
   bool needed() const { return needed_.load(std::memory_order_relaxed); }
   /// A thread that waits calls pause() before and resume() after, if needed() was true. The helper
   /// does nothing in between. Any thread.

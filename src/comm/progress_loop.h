@@ -1,4 +1,4 @@
-// The progress loop: a thread that waits moves the communicator's calls.
+// The progress loop: a thread that waits makes progress on the communicator's calls.
 #pragma once
 
 #include <sched.h>
@@ -19,9 +19,9 @@
 
 namespace rondo::comm {
 
-/// Moves one communicator's engine, on the calling thread. Owns the communicator's mutex; a waiting
-/// thread releases it whenever another thread wants it. Any thread, except where a function needs
-/// the lock.
+/// Makes progress on one communicator's calls, on the calling thread. Owns the communicator's
+/// mutex; a waiting thread releases it whenever another thread wants it. Any thread, except where a
+/// function needs the lock.
 class ProgressLoop {
  public:
   class Lock;

@@ -104,8 +104,10 @@ struct BoundPlan {
   bool connected = false;
   /// The steps, if the plan has a fast path; set when connected.
   std::vector<FastStep> fast_path;
-  std::size_t fast_sends = 0; ///< the first of these, which wait for no peer and send at most lines
-  std::size_t users = 0;      ///< runs in flight and captured graphs that use it
+  /// How many of these come first that wait for no peer and send no body of more than 40 bytes
+  /// (SlotRing::kInlineBytes). 0 if all steps are like that.
+  std::size_t fast_sends = 0;
+  std::size_t users = 0;              ///< runs in flight and captured graphs that use it
   std::shared_ptr<DevicePlan> device; ///< state of the CUDA engine for this plan
 
   struct Cursor {

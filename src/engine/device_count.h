@@ -26,7 +26,7 @@ struct DeviceCounts {
   std::uint64_t turns = 0;  ///< tiles that one copy of the plan does, one after the other
   /// Longest chain of steps (or bundles) in a tile in which each waits for the one before.
   int dependent_steps = 0;
-  double lane_bytes = 0;      ///< bytes that the busiest block reads and writes in a tile
+  double lane_bytes = 0;      ///< bytes that the busiest thread block reads and writes in a tile
   std::uint64_t messages = 0; ///< of all ranks
   /// System-scope fences of all warps that publish messages or return slots.
   std::uint64_t fences = 0;

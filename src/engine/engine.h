@@ -138,11 +138,11 @@ class Engine {
   static constexpr int sendQueue(int peer) { return 1 + peer; }
   static constexpr int recvQueue(int peer) { return -1 - peer; }
   virtual void submit(Run& run, int queue) = 0;
-  /// For a run whose BoundPlan::fast_path is not empty, in place of submit() and progress(): moves
-  /// it at once, and waits for peers for a few microseconds at most. `done`: what sendAtOnce() has
-  /// returned for it. Returns false if nothing was done, because other runs are in flight.
-  /// Otherwise the run is done or in its queue. If it throws, as progress(), the run is in its
-  /// queue.
+  /// For a run whose BoundPlan::fast_path is not empty, in place of submit() and progress(): makes
+  /// progress on it at once, and waits for peers for a few microseconds at most. `done`: what
+  /// sendAtOnce() has returned for it. Returns false if nothing was done, because other runs are in
+  /// flight. Otherwise the run is done or in its queue. If it throws, as progress(), the run is in
+  /// its queue.
   virtual bool runAtOnce(Run& /*run*/, int /*queue*/, std::size_t /*done*/) { return false; }
   /// For a run with BoundPlan::fast_sends, before runAtOnce(): sends the messages that need no
   /// input from peers, so that peers do not wait while this rank records the call. Returns how many
@@ -153,7 +153,7 @@ class Engine {
     if (launches_) launchNoted();
   }
 
-  /// Moves what can be moved; true if anything moved. Never blocks. Throws ForeignCall, Late, or an
+  /// Makes progress on the runs; true if it made any. Never blocks. Throws ForeignCall, Late, or an
   /// Error of a transport or device. The communicator is then broken, and failAll() must follow.
   virtual bool progress() = 0;
 
@@ -197,8 +197,8 @@ class Engine {
     in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     run.done.store(true, std::memory_order_release);
   }
-  /// Ends a run without an error that begin() and a queue have not seen, and that no other thread
-  /// waits for.
+  /// Ends, without an error, a run that was in no queue, for which begin() was not called, and for
+  /// which no other thread waits.
   void endAtOnce(Run& run) {
     run.recorded.end(false);
     if (run.sequence > 0) completed_ = run.sequence;

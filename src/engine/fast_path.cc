@@ -144,7 +144,8 @@ void makeFastPath(BoundPlan& plan) {
       std::ranges::all_of(plan.last[0], [&](const BoundStep& step) { return suits(plan, step); });
   if (!suit) return;
   for (const BoundStep& step : plan.last[0]) plan.fast_path.push_back(flat(step));
-  // A message in a slot may find no memory, and its error belongs to a call that is recorded.
+  // Not steps with larger bodies: there may be no memory for their slot, and that error must not
+  // occur before the call is recorded.
   const auto waits = std::ranges::find_if(plan.fast_path, [](const FastStep& step) {
     return step.input.ring || !step.others.empty() ||
            step.bytes > transport::SlotRing::kInlineBytes;

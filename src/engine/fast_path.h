@@ -19,9 +19,10 @@ inline constexpr int kFastPathLooks = 64;
 /// and its messages go over rings, into slots.
 void makeFastPath(BoundPlan& plan);
 
-/// Runs the steps from number `at` to `end` of the fast path. Returns when all are done, or when
-/// one has to wait for longer than `looks` looks. `at` is then the number of the first step that is
-/// not done. The run must not be scaled. Throws as HostEngine::progress().
+/// Runs the steps of the fast path from number `at` to number `end` - 1. Returns when all are done,
+/// or when more than `looks` polls, counted over all these steps, were in vain. `at` is then the
+/// number of the first step that is not done. The run must not be scaled. Throws as
+/// HostEngine::progress().
 void runFastPath(const Run& run, std::size_t& at, std::size_t end, int looks);
 
 } // namespace rondo::engine

@@ -23,7 +23,7 @@ class HostEngine final : public Engine {
         fabric_(fabric),
         steps_(fabric, settings),
         looks_(settings.oversubscribed ? 0 : kFastPathLooks) {
-    active_.reserve(1); // runAtOnce() may then queue a run without memory
+    active_.reserve(1); // so that runAtOnce() can queue a run without allocating
   }
 
   BoundPlan bind(plan::Planned& planned, const plan::CallShape& shape) override {

@@ -44,7 +44,7 @@ struct Wait {
 
 enum class State : std::uint32_t { unused, open, closed };
 
-/// The first page of a block: a rank of a communicator.
+/// The first page of a block. A block here is the record area of one rank of a communicator.
 struct BlockHead {
   static constexpr std::size_t kAlgorithms = 32, kWaits = 6;
   static constexpr std::size_t kCollectives = 20; ///< with room for later ones

@@ -76,7 +76,8 @@ class Graph {
   std::vector<std::uint32_t> order(std::optional<int> depth = {},
                                    std::span<const std::uint32_t> first = {}) const;
 
-  /// Calls visit(node) for the barrier steps of other ranks that can run when the node is done.
+  /// If a barrier follows the node in its lane: calls visit(node) for the steps of this barrier on
+  /// all other ranks, which wait for the node.
   template <typename Visit>
   void forEachMeeting(std::uint32_t node, Visit visit) const {
     if (node + 1 == nodes_.size() || nodes_[node + 1].first || !nodes_[node + 1].step->is_barrier)

@@ -19,10 +19,10 @@ constexpr bool movesOneWay(Collective collective) {
 /// A step whose value lies in one piece of the rank's input or output may lend it instead of
 /// sending it. The receivers read it there, and the sender's run ends only after all have read it.
 ///
-/// No step may write there meanwhile, also in place: each write comes before the step, or after all
-/// receivers, only by the order of lanes, `after` and messages. Lending adds one wait, at the end
-/// of the run, on which no other step depends. So the checker's proof that there are no deadlocks
-/// still holds.
+/// Until all have read it, no step may write there, also in place. The order of lanes, `after` and
+/// messages alone must put each write before the step, or after the steps of all receivers. Lending
+/// adds one wait, at the end of the run, on which no other step depends. So the checker's proof
+/// that there are no deadlocks still holds.
 class Lending {
  public:
   /// `plans`: of all ranks, in order. `scaled`: values from the input are multiplied when they are

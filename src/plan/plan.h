@@ -127,10 +127,11 @@ struct RankPlan {
   int rank = 0;
   std::uint32_t chunks_per_block = 1; ///< k; equal on all ranks
   std::uint32_t scratch_chunks = 0;
-  std::uint32_t window_chunks = 0;  ///< equal on all ranks
-  std::uint32_t message_chunks = 1; ///< no message of any rank holds more, nor a window; equal on
-                                    ///< all ranks, which so cut the count into the same tiles
-  std::vector<Channel> channels;    ///< used by this rank; each by one lane only
+  std::uint32_t window_chunks = 0; ///< equal on all ranks
+  /// The most chunks in a message of any rank, or in a window. Equal on all ranks, so that all
+  /// ranks cut the count into the same tiles.
+  std::uint32_t message_chunks = 1;
+  std::vector<Channel> channels; ///< used by this rank; each by one lane only
   std::vector<Lane> lanes;
 
   bool operator==(const RankPlan&) const = default;

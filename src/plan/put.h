@@ -10,15 +10,16 @@
 
 namespace rondo::plan {
 
-/// If a step only receives a message and stores it, the sender may store it directly, if it can
-/// access that memory. This is a *put*, as in MPI and UCX. The receiver announces the place in a
-/// message that it sends to the answering step. A `direct` AllReduce works like that: a rank that
-/// gets a part of the input may write the result there.
+/// If a step only receives a message and stores it, the sender can write the message there
+/// directly, if it can access that memory. This is a *put*, as in MPI and UCX. The sender learns
+/// the address from an earlier message of the receiver, which the sending step has as an input; so
+/// this step is called the answering step. Example: in a `direct` AllReduce, a rank that gets a
+/// part of the input writes the result to its sender's output.
 ///
-/// Between the two steps, no other step of the receiver touches the place, and neither does a rank
-/// that reads a loan of the receiver; the same holds in place. Only the order of lanes, `after` and
-/// messages guarantees this. The answering step itself may read there, since it reads each element
-/// before it writes it. The messages remain, so a put adds and removes no wait.
+/// From the announcement until the answer is received, no other step of the receiver may touch the
+/// place, and no rank may read a loan there; the same in place. The order of lanes, `after` and
+/// messages alone must ensure this. The answering step itself may read there, since it reads each
+/// element before it writes it. The messages remain, so a put adds and removes no wait.
 class Puts {
  public:
   /// `plans`: of all ranks, in order, for blocks of one size.

@@ -20,7 +20,7 @@ struct BlockTable {
 
 /// The counts, type and blocks of a call's buffers.
 struct CallShape {
-  std::size_t count = 0; ///< elements of one block; for blocks of different sizes, of the output
+  std::size_t count = 0; ///< elements of one block; v-forms: of this rank's single block, if any
   DataType type = DataType::float32;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
   /// v-forms: the blocks of each buffer that this rank uses. Otherwise both are empty, and blocks

@@ -26,8 +26,8 @@ int readMemory(pid_t process, std::uint64_t address, void* to, std::size_t size)
 int writeMemory(pid_t process, std::uint64_t address, const void* from, std::size_t size);
 
 /// Whether copies by these functions are so slow on this machine that large bodies of one-way calls
-/// should go through slots. Measured once, in 0.1 ms. False unless takingLinesPays(), and if the
-/// kernel does not allow such copies.
+/// should go through slots. Measured once, in 0.1 ms. False without measuring if takingLinesPays()
+/// is false; also false if the kernel does not allow such copies.
 bool slotsAreFaster();
 
 /// Returns 0 if this process may read the memory of the process that has this token, otherwise the
