@@ -33,12 +33,13 @@ namespace rondo::transport {
 /// because a body may have been there; no other flag is ever cleared.
 ///
 /// Larger bodies go to one of `depth` slots. Those below kLargeBodyBytes are packed: a slot gets
-/// one or more of them, at most kBodiesTogether, up to a quarter of the channel's share of
-/// kReuseBytes. Small ones may have gaps between them (kGapBytes). A slot is used again only when
-/// all its bodies have been consumed. As long as the consumer keeps up, the slots in use together
-/// have the size of that share, so that they stay in the caches; for large bodies kLargeReuseTimes
-/// that size. There are kLinesPerSlot times as many lines as slots, so that ranks which only send
-/// can run ahead of the others.
+/// one or more of them, at most kBodiesTogether, up to a quarter of the memory that bodies of this
+/// size use in turn. This memory is the channel's share of kReuseBytes; for bodies up to
+/// kSmallBodyBytes three quarters of the share, for large bodies kLargeReuseTimes the share. Small
+/// ones may have gaps between them (kGapBytes). A slot is used again only when all its bodies have
+/// been consumed. As long as the consumer keeps up, the slots in use together have the size of this
+/// memory, so that they stay in the caches. There are kLinesPerSlot times as many lines as slots,
+/// so that ranks which only send can run ahead of the others.
 ///
 /// Where takingLinesPays(), the consumer also writes to each line of a body that it has read, if
 /// the body is below the limit given to release(). Larger ones mostly leave the caches before their
@@ -482,7 +483,7 @@ class SlotRing {
       used_ = 0;
     }
     if (!holds(last_, used_ + bytes)) [[unlikely]]
-      allocate(last_, used_ + bytes);
+      allocate(indexOf(last_), used_ + bytes, partOfSlot(bytes));
     chosen_ = last_;
     chosen_at_ = (indexOf(last_) * stride_ + used_) / kSlotGrain;
     used_ += padded(bytes) + gap_;
@@ -504,9 +505,13 @@ class SlotRing {
   bool holds(std::uint64_t chosen, std::size_t bytes) const {
     return allocated_[indexOf(chosen)] >= bytes;
   }
-  void allocate(std::uint64_t chosen, std::size_t bytes) {
-    base::allocateMapped(bodies_ + indexOf(chosen) * stride_, bytes);
-    allocated_[indexOf(chosen)] = bytes;
+  /// Gives the slot `bytes` of memory, or twice what it has, up to `most`. So small bodies that
+  /// share a slot need few system calls, and memory is at most twice what has been used.
+  void allocate(std::uint64_t slot, std::size_t bytes, std::size_t most) {
+    bytes = std::max(bytes, std::min(2 * allocated_[slot], most));
+    bytes = std::min((bytes + kPage - 1) / kPage * kPage, slot_bytes_);
+    base::allocateMapped(bodies_ + slot * stride_, bytes);
+    allocated_[slot] = bytes;
   }
   /// Assigns its place to the next message, which has more than kInlineBytes.
   void place(Line& line, std::size_t bytes) {
@@ -584,10 +589,12 @@ class SlotRing {
     return line.state().compare_exchange_strong(from, to, std::memory_order_acq_rel);
   }
 
+  /// The smallest page. The memory of a slot grows by whole pages.
+  static constexpr std::size_t kPage = 4096;
+
   static constexpr std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
   /// Bodies start on a new page, so that a small body touches only one page.
   static constexpr std::size_t kBodiesAt(int depth) {
-    constexpr std::size_t kPage = 4096;
     const std::size_t lines = 64 * (1 + kLinesPerSlot * static_cast<std::size_t>(depth));
     return (lines + kPage - 1) / kPage * kPage;
   }
