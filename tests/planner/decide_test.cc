@@ -181,7 +181,7 @@ TEST_CASE("decisions of the default profile, written out") {
        "broadcast: linear to 1536, tree to 12288, linear to 24576, scatter_allgather to 393216, "
        "chain\n"
        "scatter: linear\n"
-       "gather: linear/3\n"
+       "gather: linear to 6144, linear/3\n"
        "allgather: bruck to 48, direct\n"
        "alltoall: bruck to 12, direct\n"},
       {8, on(LinkClass::loopback, 2),
@@ -191,7 +191,7 @@ TEST_CASE("decisions of the default profile, written out") {
        "broadcast: linear to 6144, tree to 12288, linear to 196608, scatter_allgather to 1572864, "
        "chain\n"
        "scatter: linear\n"
-       "gather: linear/4\n"
+       "gather: linear to 6144, linear/4\n"
        "allgather: bruck to 49152, direct\n"
        "alltoall: bruck to 12288, direct to 3145728, pairwise\n"},
       {8, on(LinkClass::shm, 0, "4x2", 8),
@@ -201,7 +201,7 @@ TEST_CASE("decisions of the default profile, written out") {
        "broadcast: linear to 768, tree to 6144, scatter_allgather to 393216, chain to 1572864, "
        "hierarchical\n"
        "scatter: linear\n"
-       "gather: linear/4\n"
+       "gather: linear to 6144, linear/4\n"
        "allgather: hierarchical\n"
        "alltoall: hierarchical to 768, direct to 6144, pairwise\n"},
   };

@@ -162,9 +162,9 @@ TEST_CASE("movements use what was measured or modelled, size by size") {
        {"1-8: linear", "9-: tree to 8192, linear"});
   same(Collective::scatter, {kCrowdedNetwork}, {"1-: tree to 8192, linear"});
   same(Collective::gather, {kOwn}, {"1-8: linear", "9-: tree to 8192, linear/4"});
-  same(
-      Collective::gather, {kOwnNetwork, kCrowded, kCrowdedNetwork},
-      {"1-2: linear", "3: linear/2", "4: linear/3", "5-8: linear/4", "9-: tree to 8192, linear/4"});
+  same(Collective::gather, {kOwnNetwork, kCrowded, kCrowdedNetwork},
+       {"1-2: linear", "3: linear to 4096, linear/2", "4: linear to 4096, linear/3",
+        "5-8: linear to 4096, linear/4", "9-: tree to 8192, linear/4"});
   same(Collective::allgather, {kOwn, kOwnNetwork, kCrowded},
        {"1-8: direct", "9-: bruck to 8192, ring"});
   same(Collective::allgather, {kCrowdedNetwork},
@@ -224,7 +224,7 @@ TEST_CASE("over several nodes of several ranks large blocks are composed, and on
     CHECK(on(reduce, layout, kOwnNetwork) == "linear to 8192, chain to 2097151, hierarchical");
     CHECK(on(alltoall, layout, kOwnNetwork) == "pairwise");
     CHECK(on(barrier, layout, kOwnNetwork) == "dissemination");
-    CHECK(on(gather, layout, kOwnNetwork) == "linear/4");
+    CHECK(on(gather, layout, kOwnNetwork) == "linear to 4096, linear/4");
     CHECK(on(scatter, layout, kOwnNetwork) == "linear");
     CHECK(on(allreduce, layout, ordered(kOwnNetwork)) == "oneshot to 8192, direct");
     CHECK(on(allreduce, layout, onDevices(kOwnNetwork)) == "oneshot to 8192, direct");
