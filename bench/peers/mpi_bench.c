@@ -27,7 +27,6 @@ void shim_call(int which, float *in, float *out, int count);
 #endif
 
 enum { kClockEachFrom = 64 << 10, kMostSamples = 200, kBatch = 50, kFewest = 5, kMostAlone = 20 };
-enum { kFewWarmUpsFrom = 1 << 20 };
 enum { kPeriod = 10007 }; // period of the inputs' values, in elements
 static const double kSeconds = 0.05, kSecondsAlone = 1.0; // time for the timed calls of one size
 
@@ -131,7 +130,8 @@ static double median(const Collective *which, float *in, float *out, int count, 
   fill(in, in_elements);
   MPI_Barrier(control);
   // The first calls allocate what later ones use again.
-  for (int i = 0; i < (bytes < kFewWarmUpsFrom ? 20 : 2); ++i) call(which, in, out, count);
+  const int warm_ups = !alone ? 300 : bytes < 1 << 20 ? 20 : 2;
+  for (int i = 0; i < warm_ups; ++i) call(which, in, out, count);
   MPI_Barrier(control);
   double start = MPI_Wtime();
   for (int i = 0; i < 3; ++i) call(which, in, out, count);

@@ -58,7 +58,9 @@ void addSizes(CLI::App& app, BenchConfig& config, Words& words) {
          "Timed calls per row; default: depends on the time of one call, 20 for large sizes")
       ->check(CLI::Range(1, 100'000'000))
       ->group(group);
-  app.add_option("-w,--warmup_iters", config.warmup, "Calls before the timed ones; default 1")
+  app.add_option("-w,--warmup_iters", config.warmup,
+                 "Calls before the timed ones; default: 1, and without -n calls for 10 ms before "
+                 "those below 64 KiB")
       ->check(CLI::Range(0, 100'000'000))
       ->group(group);
   app.add_option("-m,--agg_iters", config.aggregate, "Calls per group")

@@ -23,7 +23,7 @@ struct BenchConfig {
   std::size_t step_bytes = 0; ///< not 0: sizes grow by this many bytes, and `factor` is not used
   std::size_t factor = 2;
   int iterations = 0; ///< 0: depends on how long a call takes, see measure.cc
-  int warmup = -1;    ///< -1: one call, and those that measure how long a call takes
+  int warmup = -1;    ///< calls before the timed ones; -1: see warmUpCalls() and warmsUpByTime()
   int aggregate = 1;  ///< calls of one group
   int check = 1;      ///< checked calls per row; 0: none
   int root = 0;       ///< -1: every rank in turn
@@ -51,6 +51,9 @@ struct BenchConfig {
   std::vector<std::string> arguments; ///< as given, for the JSON file
 
   bool onGpu() const { return ranks_per_gpu > 0; }
+  int warmUpCalls() const { return warmup < 0 ? 1 : warmup; }
+  /// Whether small calls are warmed up for some time after the first one, see measure.h.
+  bool warmsUpByTime() const { return warmup < 0 && iterations == 0; }
 };
 
 } // namespace rondo::tools

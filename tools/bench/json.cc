@@ -56,7 +56,7 @@ Json configJson(const BenchConfig& config) {
   json["step_bytes"] = config.step_bytes;
   json["step_factor"] = config.factor;
   json["iters"] = config.iterations;
-  json["warmup_iters"] = config.warmup < 0 ? 1 : config.warmup;
+  json["warmup_iters"] = config.warmsUpByTime() ? Json() : Json(config.warmUpCalls());
   json["agg_iters"] = config.aggregate;
   json["check"] = config.check;
   json["average"] = combine[static_cast<std::size_t>(config.combine)];

@@ -24,6 +24,8 @@ constexpr double kAloneMicroseconds = 1'000'000; ///< all calls of a row from kC
 constexpr int kMostTogether = 5000, kMostAlone = 20, kFewestTogether = 20, kFewestAlone = 3;
 constexpr int kSamples = 100; ///< wanted number of samples of calls that are timed together
 constexpr int kFewestCallsPerSample = 10;
+/// Calls below kClockEachFrom are warmed up for so long: the first some hundred allocate memory.
+constexpr double kWarmUpMicroseconds = 10'000;
 constexpr std::size_t kInFlight = 64; ///< calls with -z 0
 constexpr int kPerGraph = 20;         ///< calls with -G
 constexpr int kUnwritten = 0xee;      ///< fills outputs before a checked call
@@ -153,7 +155,7 @@ Timing Measurement::timePlacement(const Placement& placement, const Pattern& pat
   const bool large = bytes >= kClockEachFrom;
   const bool alone = config_.blocking && large && !gpu_;
 
-  warmUp(placement, pattern);
+  warmUp(placement, pattern, bytes);
   Timing timing;
   const int iterations = chooseIterations(placement, bytes);
   timing.calls_per_sample =
@@ -195,24 +197,33 @@ void Measurement::upload(const Placement& placement) const {
   second_.upload(placement.second_used);
 }
 
-void Measurement::warmUp(const Placement& placement, const Pattern& pattern) const {
+void Measurement::warmUp(const Placement& placement, const Pattern& pattern,
+                         std::size_t bytes) const {
   writeInput(placement, pattern);
   upload(placement);
   control_.barrier();
-  int calls = config_.warmup < 0 ? 1 : config_.warmup;
+  int calls = config_.warmUpCalls();
   if (config_.replays > 0) calls = std::max(calls, 1); // channels cannot be opened in a capture
   repeat(config_, placement.call, calls);
+  if (!config_.warmsUpByTime() || gpu_ || bytes >= kClockEachFrom) return;
+  for (double spent = 0; spent < kWarmUpMicroseconds; calls *= 2)
+    spent += calls * slowestOf(placement.call, calls);
+}
+
+/// Time of a call in microseconds, on the slowest rank.
+double Measurement::slowestOf(const Call& call, int calls) const {
+  control_.barrier();
+  const auto start = Clock::now();
+  repeat(config_, call, calls);
+  const auto times = fromAllRanks(microseconds(start, Clock::now()) / calls);
+  return std::max(*std::max_element(times.begin(), times.end()), 1e-3);
 }
 
 int Measurement::chooseIterations(const Placement& placement, std::size_t bytes) const {
   if (config_.iterations > 0) return config_.iterations;
   if (config_.replays > 0) return kPerGraph;
   constexpr int kProbes = 3;
-  control_.barrier();
-  const auto start = Clock::now();
-  repeat(config_, placement.call, kProbes);
-  const auto times = fromAllRanks(microseconds(start, Clock::now()) / kProbes);
-  const double one = std::max(*std::max_element(times.begin(), times.end()), 1e-3);
+  const double one = slowestOf(placement.call, kProbes);
   const bool small = bytes < kClockEachFrom;
   const double wanted = (small ? kTogetherMicroseconds : kAloneMicroseconds) / one;
   return static_cast<int>(std::clamp<double>(wanted, small ? kFewestTogether : kFewestAlone,

@@ -12,7 +12,9 @@
 // the replay of a graph of calls.
 //
 // Without -n: below 64 KiB as many calls as fit in about 20 ms, 20 to 5000 of them; from 64 KiB on
-// 20, or, if they take longer than a second, fewer, but at least 3.
+// 20, or, if they take longer than a second, fewer, but at least 3. Without -n and -w, calls below
+// 64 KiB follow a warm-up of about 10 ms, because the first hundreds of calls allocate memory that
+// later ones use again. Otherwise one call comes before them, or as many as -w says.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +62,8 @@ class Measurement {
   Timing timePlacement(const Placement& placement, const Pattern& pattern);
 
   void writeInput(const Placement& placement, const Pattern& pattern) const;
-  void warmUp(const Placement& placement, const Pattern& pattern) const;
+  void warmUp(const Placement& placement, const Pattern& pattern, std::size_t bytes) const;
+  double slowestOf(const Call& call, int calls) const;
   int chooseIterations(const Placement& placement, std::size_t bytes) const;
   std::vector<double> timedTogether(const Placement& placement, const Pattern& pattern,
                                     int iterations, int calls_per_sample) const;

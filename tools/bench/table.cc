@@ -76,9 +76,10 @@ std::string headerText(const BenchConfig& config, const Environment& environment
   const std::string step = config.step_bytes != 0 ? bytesText(config.step_bytes) + "(bytes)"
                                                   : std::to_string(config.factor) + "(factor)";
   text += format(
-      "# minBytes %zu maxBytes %zu step: %s warmup iters: %d iters: %s agg iters: %d "
+      "# minBytes %zu maxBytes %zu step: %s warmup iters: %s iters: %s agg iters: %d "
       "validation: %d blocking: %d graph replays: %d\n",
-      config.min_bytes, config.max_bytes, step.c_str(), config.warmup < 0 ? 1 : config.warmup,
+      config.min_bytes, config.max_bytes, step.c_str(),
+      config.warmsUpByTime() ? "by time" : std::to_string(config.warmUpCalls()).c_str(),
       config.iterations > 0 ? std::to_string(config.iterations).c_str() : "by time",
       config.aggregate, config.check, config.blocking ? 1 : 0, config.replays);
   const char* const combine[] = {"rank 0's", "the ranks' average", "the fastest rank's",
