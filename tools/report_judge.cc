@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "rondo/error.h"
 #include "tools/report_link.h"
 #include "tools/report_straggler.h"
 
@@ -47,7 +48,7 @@ class Judge {
   std::vector<Finding> run() {
     findDifference();
     if (found_.empty() && !failure_) nameDead();
-    if (found_.empty()) {
+    if (found_.empty() && !toldOfDeath()) {
       for (const auto& [rank, call] : waiting_)
         call->p2p ? followMessage(rank, *call) : followCollective(rank, *call);
       nameLate();
@@ -89,6 +90,13 @@ class Judge {
            failure_->code != "mismatch";
   }
   bool innocent(int rank) const { return certain() && rank != failure_->culprit; }
+  /// Whether the failure tells that a rank died, and this rank had not closed the communicator.
+  /// Then the call that it did not enter is no cause, and its dump may be older than its death.
+  bool toldOfDeath() const {
+    if (!certain() || failure_->code != name(ErrorCode::peer_dead)) return false;
+    const RecordedRank* const dead = of(failure_->culprit);
+    return !dead || dead->open;
+  }
 
   /// Ranks that make the same call.
   struct Party {
@@ -232,6 +240,8 @@ class Judge {
 
   /// Ranks that did not enter a call in which others wait: each once, with the first such call.
   void nameLate() {
+    // Dumps may be older than the call that differs. The failure names the rank that made it.
+    if (failure_ && failure_->code == name(ErrorCode::mismatch)) return;
     std::set<int> named;
     for (const auto& [key, waiters] : late_) {
       const auto [sequence, rank] = key;

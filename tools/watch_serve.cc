@@ -23,6 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostClients = 64, kLongestRequest = 4096;
+/// For a request, and then for each piece of the answer.
 constexpr std::chrono::seconds kTimeOfClient{2};
 constexpr std::chrono::milliseconds kNoDescriptors{100};
 
@@ -105,6 +106,7 @@ bool PageServer::send(Client& client) {
                                 client.answer.size() - client.sent, MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN || errno == EINTR;
     client.sent += static_cast<std::size_t>(sent);
+    if (sent > 0) client.end = Clock::now() + kTimeOfClient;
   }
   return false;
 }

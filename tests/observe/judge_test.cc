@@ -112,6 +112,43 @@ json failed(const std::string& code, int culprit) {
           {"text", "a text"}};
 }
 
+// Proves: a rank that left without the others' call is late; the failure says only that it left.
+TEST_CASE("report: a rank that closed the communicator is blamed for the call that it left out") {
+  const json left = failed("peer_dead", 2);
+  const Job job(3, {{.rank = 0, .calls = calls("started"), .idle = 5, .failure = left},
+                    {.rank = 1, .calls = calls("started"), .idle = 5, .failure = left},
+                    {.rank = 2, .calls = {collective(1, "completed")}, .open = false}});
+  INFO(job.findings());
+  CHECK(job.culprits() == std::vector{2});
+  CHECK(job.findings().find("has closed the communicator and never entered") != std::string::npos);
+}
+
+// Proves: after a mismatch the rank that the failure names is blamed, not those whose dumps are
+// older than the call that differs.
+TEST_CASE("report: ranks whose dumps are older than a mismatch are not called late") {
+  const json differs = failed("mismatch", 2);
+  const Job job(3, {{.rank = 0, .calls = {collective(1, "completed")}},
+                    {.rank = 1, .calls = calls("failed"), .failure = differs},
+                    {.rank = 2, .calls = {collective(1, "completed")}}});
+  INFO(job.findings());
+  CHECK(job.culprits() == std::vector{2});
+  CHECK(job.findings().find("never entered") == std::string::npos);
+}
+
+// Proves: a rank is told to have died, not to be late, also if its dump was made before its death
+// and the others' dumps while they were still in the call.
+TEST_CASE("report: a rank that died while the dumps were made is not called late") {
+  const json death = failed("peer_dead", 2);
+  const Job job(3, {{.rank = 0, .calls = calls("started"), .idle = 5, .failure = death},
+                    {.rank = 1, .calls = calls("started"), .idle = 5, .failure = death},
+                    {.rank = 2, .calls = {collective(1, "completed")}}});
+  INFO(job.findings());
+  CHECK(job.culprits() == std::vector{2});
+  CHECK(job.findings().find("never entered") == std::string::npos);
+  CHECK(job.text().find("the communicator failed: peer_dead: a text; ranks 0, 1 were in AllReduce "
+                        "#2 (sum of 10 float), which rank 2 had not entered") != std::string::npos);
+}
+
 /// A process's rank in a communicator, and the failure that it recorded there.
 struct Member {
   std::string communicator;

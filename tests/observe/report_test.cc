@@ -15,16 +15,16 @@ namespace {
 using nlohmann::json;
 
 /// Shell code: starts 4 ranks with a fault on rank 2, in the folder $F, and waits until they are
-/// ready. $JOB is the launcher, $PIDS are the ranks that a reader may look at. All ranks pause
-/// for 0.3 s first: if rank 2 died at once, others could fail before they are ready.
+/// ready. $JOB is the launcher, $PIDS are the ranks that a reader may look at. The fault begins
+/// when all ranks are ready. If rank 2 died before, others could fail before they are ready.
 std::string start(const std::string& folder, const std::string& fault,
                   const std::string& environment) {
-  return "F=" + folder + "\nmkdir -p $F/dumps\ncd $F\nenv " + environment +
+  return "F=" + folder + "\nmkdir -p $F/dumps\ncd $F\nenv RONDO_HEARTBEAT=10 " + environment +
          " $RONDO run -p 4 -- env --default-signal=QUIT " RONDO_TEST_PROGRAMS "/program_recorded " +
          fault +
-         " 2 0.3 >out 2>err &\nJOB=$!\n"
+         " 2 go >out 2>err &\nJOB=$!\n"
          "for TRY in $(seq 600); do\n  [ $(grep -c ready out) = 4 ] && break\n  sleep 0.1\ndone\n"
-         "PIDS=$(sed -n 's/^ready . //p' out)\n";
+         "PIDS=$(sed -n 's/^ready . //p' out)\ntouch go\n";
 }
 const std::string kDump = "sleep 2.5\n$RONDO dump $PIDS -o dumps >dumped\n";
 const std::string kEnd = "kill -CONT $PIDS 2>/dev/null; kill -9 $PIDS $JOB 2>/dev/null; wait\n";
@@ -48,6 +48,7 @@ struct FaultCase {
   const char* kind;
   const char* text;
   int errors = 4; ///< ranks whose call fails
+  int dumps = 4;  ///< at least
 };
 
 void checkReport(const Report& report, const FaultCase& expected) {
@@ -99,18 +100,21 @@ TEST_CASE("a job that fails dumps by itself, and the report names rank, call and
       {"count", "differs", "count 999 instead of 1000"},
       {"type", "differs", "type int32 instead of float"},
       {"op", "differs", "operator max instead of sum"},
-      {"root", "differs", "root 1 instead of 0", 2},
+      {"root", "differs", "root 1 instead of 0", 2, 4},
       {"call", "differs", "Barrier instead of AllReduce"},
-      {"kill", "failure", "peer_dead: rank 2 died", 3},
-      {"kill_busy", "failure", "peer_dead: rank 2 died", 2},
-      {"leave", "left", "rank 2 has closed the communicator and never entered AllReduce #101", 3},
+      {"kill", "failure", "peer_dead: rank 2 died", 3, 3},
+      {"kill_busy", "failure", "peer_dead: rank 2 died", 2, 2},
+      {"leave", "left", "rank 2 has closed the communicator and never entered AllReduce #101", 3,
+       3},
   };
   for (const FaultCase& fault : faults) {
     INFO(fault.fault);
     const TemporaryFolder folder;
     shell(start(folder.file("job"), fault.fault, "RONDO_DUMP=dumps") +
           "for TRY in $(seq 300); do\n  [ $(grep -c error out) -ge " +
-          std::to_string(fault.errors) + " ] && break\n  sleep 0.1\ndone\nsleep 0.2\n" +
+          std::to_string(fault.errors) + " ] && break\n  sleep 0.1\ndone\n" +
+          "for TRY in $(seq 50); do\n  [ $(ls dumps | grep -c 'jsonl$') -ge " +
+          std::to_string(fault.dumps) + " ] && break\n  sleep 0.1\ndone\n" +
           (std::string(fault.fault) == "leave" ? "$RONDO dump $PIDS -o dumps\n" : "") + kEnd);
     checkReport(reportOf(folder.file("job/dumps")), fault);
   }
@@ -202,7 +206,7 @@ TEST_CASE("SIGQUIT makes a dump if RONDO_DUMP names a folder, and the program go
   const TemporaryFolder folder;
   const Outcome outcome = shell(
       start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60 RONDO_DUMP=dumps") +
-      "sleep 1.5\nkill -QUIT $PIDS\n"
+      "sleep 3\nkill -QUIT $PIDS\n"
       "for TRY in $(seq 100); do [ $(ls dumps | grep -c 'jsonl$') = 4 ] && break; sleep 0.1; done\n"
       // At the end a rank may see another one die, and make one more dump.
       "kill -0 $PIDS && cp -r dumps kept && echo alive\n" +

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -32,7 +33,7 @@ std::string start(const std::string& folder, const std::string& fault,
                   const std::string& environment) {
   return "mkdir -p " + folder + "\ncd " + folder +
          "\n$RONDO watch --interval 0.4 --patience 2 --json >watched 2>watch_err "
-         "&\nWATCH=$!\nenv " +
+         "&\nWATCH=$!\nenv RONDO_HEARTBEAT=10 " +
          environment + " $RONDO run -p 4 -- " + RONDO_TEST_PROGRAMS "/program_recorded " + fault +
          " 2 go >out 2>err &\nJOB=$!\n"
          "for TRY in $(seq 600); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
@@ -47,6 +48,11 @@ const std::string kUntilBlamed =
     "for TRY in $(seq 600); do\n"
     "  grep -q '\"culprits\":\\[[^]]*\"job\":\"'$NUMBER'\"' watched && break\n"
     "  sleep 0.1\ndone\n";
+/// Waits until the watch has printed the text, for a minute: its first look at a fault may not have
+/// seen all of it.
+std::string untilPrinted(const std::string& text) {
+  return "for TRY in $(seq 600); do grep -qF '" + text + "' watched && break; sleep 0.1; done\n";
+}
 /// Waits for eight more looks of the watch, for a minute.
 const std::string kMoreLooks =
     "LOOKS=$(wc -l <watched)\n"
@@ -54,8 +60,8 @@ const std::string kMoreLooks =
     "  [ $(wc -l <watched) -ge $((LOOKS + 8)) ] && break\n"
     "  sleep 0.1\ndone\n";
 const std::string kEnd =
-    "kill -CONT $PIDS 2>/dev/null; kill -9 $PIDS $JOB 2>/dev/null\n"
-    "kill $WATCH; wait\n";
+    "kill $WATCH; kill -CONT $PIDS 2>/dev/null; kill -9 $PIDS $JOB 2>/dev/null\n"
+    "wait\n";
 
 /// The objects that the watch of this job printed. (Other jobs may run beside it.)
 std::vector<json> objectsOf(const std::string& folder) {
@@ -98,7 +104,7 @@ void checkFault(const FaultCase& expected, const std::string& transport) {
   // A stopped rank is to be blamed by the watch before the job fails.
   const std::string heartbeat = expected.fault == std::string("stop") ? " RONDO_HEARTBEAT=60" : "";
   shell(start(folder.file("job"), expected.fault, "RONDO_TRANSPORT=" + transport + heartbeat) +
-        kUntilBlamed + "sleep 0.5\n" + kEnd);
+        kUntilBlamed + untilPrinted(expected.text) + kEnd);
   const auto objects = objectsOf(folder.file("job"));
   REQUIRE(!objects.empty());
   std::set<Blamed> blamed;
@@ -192,8 +198,12 @@ TEST_CASE("watch: ranks without a fault are not blamed, and their calls are coun
   CHECK(rank["state"] == "running");
   CHECK(rank["calls"] > 100);
   CHECK(rank["bytes"] > 4000);
-  CHECK(rank["calls_per_second"] > 0);
-  CHECK(rank["bus_bytes_per_second"] > 0);
+  // Between two looks on a busy machine there may be no call.
+  CHECK(std::any_of(objects.begin(), objects.end(),
+                    [](const json& object) { return object["ranks"][3]["calls_per_second"] > 0; }));
+  CHECK(std::any_of(objects.begin(), objects.end(), [](const json& object) {
+    return object["ranks"][3]["bus_bytes_per_second"] > 0;
+  }));
 }
 
 TEST_CASE("watch: one look shows the waiting ranks in 100 columns, and the exit status tells",
@@ -231,7 +241,12 @@ TEST_CASE("watch: --once looks as often as a straggler needs to be named", "[com
   const TemporaryFolder folder;
   const Outcome outcome =
       shell(start(folder.file("job"), "straggler", "RONDO_HEARTBEAT=60") + kUntilBlamed +
-            "$RONDO watch --once --interval 0.2 --json --job $NUMBER; echo status $?\n" + kEnd);
+            "for TRY in $(seq 10); do\n"
+            "  $RONDO watch --once --interval 0.2 --json --job $NUMBER >once; STATUS=$?\n"
+            "  grep -q '\"culprits\":\\[{' once && break\n"
+            "done\n" // on a busy machine another rank may be last in some calls
+            "cat once; echo status $STATUS\n" +
+            kEnd);
   INFO(outcome.out << outcome.err);
   const auto out = linesOf(outcome.out);
   REQUIRE(out.size() == 2);
@@ -341,7 +356,7 @@ TEST_CASE("watch: dumps that a command prints, even 3 s late, are ranks of other
   const TemporaryFolder folder;
   const Outcome outcome = shell(
       start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") +
-      "sleep 6\n$RONDO dump all -o - --last 10 | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/' "
+      "sleep 6\n$RONDO dump $PIDS -o - --last 10 | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/' "
       ">dumps\n" +
       kEnd +
       "$RONDO watch --once --json --patience 1 --from 'sleep 3; cat dumps; echo broken; exec sleep "

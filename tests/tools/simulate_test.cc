@@ -408,8 +408,9 @@ TEST_CASE("tune: writes a profile that can be read, and a drawing with all point
   const TemporaryFolder folder;
   const Outcome outcome =
       shell("$RONDO tune --seconds 0.2 --transports inproc,tcp -o " + folder.file("p.json") +
-            " --plot " + folder.file("p.svg") +
-            " && $RONDO plan allreduce -p 2 --explain --profile " + folder.file("p.json"));
+                " --plot " + folder.file("p.svg") +
+                " && $RONDO plan allreduce -p 2 --explain --profile " + folder.file("p.json"),
+            500); // threads that yield to each other need long beside other tests
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
   CHECK(outcome.err.empty()); // it was made on this machine

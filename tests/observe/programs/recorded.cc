@@ -48,6 +48,10 @@ void waitFor(const char* what) {
 
 void call(Communicator& comm, const std::string& fault, bool odd) {
   std::vector<double> data(1000);
+  // The call fails soon after a rank makes another one. So the others make theirs first.
+  const bool differs =
+      fault == "count" || fault == "type" || fault == "op" || fault == "root" || fault == "call";
+  if (odd && differs) ::usleep(300'000);
   if (fault == "root")
     return comm.broadcast(data.data(), data.data(), 1000, DataType::float32, odd ? 1 : 0);
   if (fault == "unsent") {
