@@ -1,6 +1,8 @@
 // Tests sessions whose ranks are threads of one process.
 #include "bootstrap/local_group.h"
 
+#include <atomic>
+
 #include "ranks.h"
 #include "session_cases.h"
 #include "support/test.h"
@@ -71,14 +73,18 @@ TEST_CASE("in process: one board for all ranks") {
 TEST_CASE("in process: a rank that is inside already is refused") {
   const Rendezvous group = Rendezvous::inProcess(2);
   std::vector<Outcome> first(1);
+  std::atomic<int> returned{0};
   std::thread waiting([&] {
     first[0] = outcomeOf([&] { bootstrap::Session::open(group.as(1), quickOptions()); });
+    ++returned;
   });
   // It is not known which call is first and waits; both end in the same way.
   Outcome second{true, ErrorCode::data, "", -2};
-  std::thread other(
-      [&] { second = outcomeOf([&] { bootstrap::Session::open(group.as(1), quickOptions()); }); });
-  std::this_thread::sleep_for(100ms);
+  std::thread other([&] {
+    second = outcomeOf([&] { bootstrap::Session::open(group.as(1), quickOptions()); });
+    ++returned;
+  });
+  while (returned.load() == 0) std::this_thread::sleep_for(1ms); // the refused call
   const Outcome zero = outcomeOf([&] { bootstrap::Session::open(group.as(0), quickOptions()); });
   waiting.join();
   other.join();

@@ -98,23 +98,23 @@ TEST_CASE("a rank dies before another one has described their communicator: its 
 // if it replaces a silent hub, because each rank counts from the last message that it got.
 TEST_CASE("a rank comes late to a new hub, but in time: it is still a member") {
   struct Late {
-    std::unique_ptr<Site> site;
+    std::function<std::unique_ptr<Site>()> start;
     std::chrono::milliseconds after;
-    std::unique_ptr<RawMember> first = come(*site, 0);
   };
-  std::vector<Late> all;
-  const auto began = base::Clock::now();
-  all.push_back({std::make_unique<Site>(), 2s}); // of 3 s
-  all.push_back({replacement(0s), 3200ms});      // of 4 s
-  all.push_back({replacement(6s), 5s});          // of 10 s
+  const std::vector<Late> all{{[] { return std::make_unique<Site>(); }, 2s}, // of 3 s
+                              {[] { return replacement(0s); }, 3100ms},      // of 4 s
+                              {[] { return replacement(6s); }, 5s}};         // of 10 s
   for (const Late& late : all) {
     INFO("after " << late.after.count() << " ms");
+    const auto site = late.start();
+    const auto began = base::Clock::now();
+    const auto first = come(*site, 0);
     std::this_thread::sleep_until(began + late.after);
     {
-      const auto second = come(*late.site, 1);
+      const auto second = come(*site, 1);
       REQUIRE(second->counted());
     }
-    const auto failure = late.first->failureOf(kCommunicator);
+    const auto failure = first->failureOf(kCommunicator);
     REQUIRE(failure);
     INFO(failure->text);
     CHECK(failure->code == ErrorCode::peer_dead); // it died after it had come

@@ -159,13 +159,13 @@ TEST_CASE("the deadline of a call holds while others of the same communicator go
 
 TEST_CASE("a receive that no thread waits for has no deadline") {
   Options options = plainOptions();
-  options.timeout = milliseconds(200);
+  options.timeout = milliseconds(1000);
   auto ranks = Communicator::createAll(2, options);
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
             std::int32_t x = 5 + comm.rank(), y = 0;
             Work received;
             if (comm.rank() == 0) received = comm.recvAsync(&y, 1, i32, 1);
-            for (int i = 0; i < 12; ++i) {
+            for (int i = 0; i < 30; ++i) { // together longer than the timeout
               if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(50));
               comm.barrier();
             }

@@ -83,7 +83,7 @@ TEST_CASE("released memory is given back, even if peers have read it", "[region]
 }
 
 TEST_CASE("memory that a process releases does not stay mapped in its peers", "[region]") {
-  FILE* output = ::popen("timeout 60 env RONDO_TRANSPORT=shm " RONDO_COMMAND
+  FILE* output = ::popen("timeout 60 env RONDO_TRANSPORT=shm RONDO_HEARTBEAT=10 " RONDO_COMMAND
                          " run -p 3 -- " RONDO_TEST_PROGRAMS "/program_lending 64",
                          "r");
   int ranks = 0, rank = 0;

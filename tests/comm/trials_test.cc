@@ -61,7 +61,8 @@ TEST_CASE("candidates are measured in rounds, and slow ones are dropped", "[tria
     return [&runs, who] {
       ++runs[who];
       if (who == "ring") return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(who == "tree" ? 20 : 1));
+      const bool slow = who == "tree" || who == "direct";
+      std::this_thread::sleep_for(std::chrono::milliseconds(slow ? 20 : 1));
     };
   };
   const auto timed = comm::measure(call, comm::buffersOf(call, 0, 2),
@@ -86,7 +87,8 @@ TEST_CASE("a candidate that is fast in one round only is not chosen", "[trials]"
   const auto prepare = [&](const CollectiveCall& one, const plan::Choice& with) {
     return [&runs_of_ring, timed = &one == &call, ring = with.text() == "ring"] {
       if (!timed || (ring && ++runs_of_ring == 6)) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(ring ? 12 : 5));
+      // Much longer than a busy machine delays a thread.
+      std::this_thread::sleep_for(std::chrono::milliseconds(ring ? 60 : 30));
     };
   };
   const auto timed = comm::measure(call, comm::buffersOf(call, 0, 2),

@@ -8,8 +8,9 @@ namespace rondo::test {
 namespace {
 
 Outcome members(int ranks, const std::string& transport, const std::string& how) {
-  return shell("RONDO_TRANSPORT=" + transport + " RONDO_TIMEOUT=30 $RONDO run -p " +
-               std::to_string(ranks) + " -- " RONDO_TEST_PROGRAMS "/program_device_member " + how);
+  return shell("RONDO_TRANSPORT=" + transport +
+               " RONDO_TIMEOUT=30 RONDO_HEARTBEAT=10 $RONDO run -p " + std::to_string(ranks) +
+               " -- " RONDO_TEST_PROGRAMS "/program_device_member " + how);
 }
 
 } // namespace

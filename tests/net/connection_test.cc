@@ -13,6 +13,7 @@
 
 #include "net/peers.h"
 #include "rondo/error.h"
+#include "support/free_port.h"
 
 namespace rondo::test {
 namespace {
@@ -244,7 +245,10 @@ TEST_CASE("descriptors that cannot be passed are refused before anything is sent
 }
 
 TEST_CASE("a dial waits for a listener that starts later") {
-  for (const SocketAddress& address : families()) {
+  for (SocketAddress address : families()) {
+    // No other socket takes this port between the two listeners.
+    if (address.family != SocketAddress::Family::unix_abstract)
+      address.port = static_cast<std::uint16_t>(freePort());
     CAPTURE(address.text());
     const NoLeak check;
     auto early = std::make_unique<Host>(address);

@@ -14,9 +14,14 @@ static void survive(Held* held) {
   int one = 1, sum = 0;
   OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, 0));
   if (held->ranks[0] == victim) {
-    usleep(100000); /* so that the others' call has ended */
+    /* A rank sends when its AllReduce has ended. */
+    for (int rank = 0; rank < held->size; ++rank)
+      if (rank != victim) OK(ncclRecv(&sum, 1, ncclInt, rank, comm, 0));
+    usleep(100000); /* so that the others' sends have usually ended */
     raise(SIGKILL);
   }
+  const ncclResult_t sent = ncclSend(&one, 1, ncclInt, victim, comm, 0);
+  REQUIRE(sent == ncclSuccess || sent == ncclRemoteError); /* the victim may have died by now */
   const double begin = now();
   ncclResult_t state = ncclSuccess;
   while (state == ncclSuccess && now() < begin + 10) {
