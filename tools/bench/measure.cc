@@ -167,8 +167,8 @@ Timing Measurement::timePlacement(const Placement& placement, const Pattern& pat
       gpu_    ? timedOnGpu(placement, pattern, iterations, timing.calls_per_sample)
       : alone ? timedAlone(placement, pattern, iterations)
               : timedTogether(placement, pattern, iterations, timing.calls_per_sample);
-  timing.calls = iterations * config_.aggregate * std::max(config_.replays, 1);
   timing.calls_per_sample *= config_.aggregate;
+  timing.calls = static_cast<int>(samples.size()) * timing.calls_per_sample;
 
   const Times own = summarize(samples);
   timing.times = {combine(own.mean), combine(own.min), combine(own.p50),
