@@ -43,9 +43,9 @@ struct MemoryUse {
   /// Slots of these channels, if the peers share memory. Between devices over a network: slots of
   /// all channels.
   std::size_t slots = 0;
-  /// For bodies that TCP or UCX cannot send from or receive into user memory, and for copies of
-  /// bodies in another process's private memory that this rank passes on without storing them, or
-  /// stores in several pieces.
+  /// For messages that TCP or UCX cannot send from or receive into user memory. Also for messages
+  /// that this rank copies out of another process's private memory, if it passes them on without
+  /// storing them, or stores them in several pieces.
   std::size_t staging = 0;
   std::size_t scratch = 0; ///< for partial results
 
@@ -112,8 +112,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   Communicator& operator=(Communicator&&) noexcept; ///< swaps: the source then holds the old one
   /// Waits until the outstanding calls of this rank have completed, at most for Options::timeout,
   /// and until the network has taken the messages that this rank sent. A call that needs other
-  /// ranks completes only when they make it too. It does not wait until the other ranks destroy
-  /// theirs.
+  /// ranks completes only when they make it too. The destructor does not wait until the other ranks
+  /// destroy their communicators.
   ///
   /// Calls in flight on other ranks that cannot complete without this rank throw an Error whose
   /// text and culprit() name this rank. The code is peer_dead ("rank 1 left without entering

@@ -73,9 +73,9 @@ struct Buffers {
   }
 };
 
-/// Returns the sizes and positions of a call's buffers. The other arguments must be valid. For a
-/// v-form, the buffers too: whether blocks overlap depends only on the distance between input and
-/// output, so the result holds for all calls with this distance.
+/// Returns the sizes and positions of a call's buffers. The call must be valid; only if it is no
+/// v-form may its buffers be wrong. Whether the blocks of a v-form overlap depends only on the
+/// distance between input and output, so the result holds for all calls with this distance.
 Buffers buffersOf(const Call& call, int rank, int size);
 
 /// Throws Error(invalid_argument), which names the call and the argument.

@@ -76,8 +76,8 @@ class Graph {
   std::vector<std::uint32_t> order(std::optional<int> depth = {},
                                    std::span<const std::uint32_t> first = {}) const;
 
-  /// If a barrier follows the node in its lane: calls visit(node) for the steps of this barrier on
-  /// all other ranks, which wait for the node.
+  /// If a barrier follows `node` in its lane: calls visit() with each other rank's step of this
+  /// barrier; these steps wait for `node`.
   template <typename Visit>
   void forEachMeeting(std::uint32_t node, Visit visit) const {
     if (node + 1 == nodes_.size() || nodes_[node + 1].first || !nodes_[node + 1].step->is_barrier)

@@ -13,8 +13,8 @@ namespace rondo::plan {
 /// If a step only receives a message and stores it, the sender can write the message there
 /// directly, if it can access that memory. This is a *put*, as in MPI and UCX. The sender learns
 /// the address from an earlier message of the receiver, which the sending step has as an input; so
-/// this step is called the answering step. Example: in a `direct` AllReduce, a rank that gets a
-/// part of the input writes the result to its sender's output.
+/// this step is called the answering step. Example: in a `direct` AllReduce, rank A sends a part of
+/// its input to rank B; B writes the result directly to A's output.
 ///
 /// From the announcement until the answer is received, no other step of the receiver may touch the
 /// place, and no rank may read a loan there; the same in place. The order of lanes, `after` and

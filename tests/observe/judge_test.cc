@@ -112,7 +112,8 @@ json failed(const std::string& code, int culprit) {
           {"text", "a text"}};
 }
 
-// Proves: a rank that left without the others' call is late; the failure says only that it left.
+// Proves: a rank that left without making the call in which the others wait is blamed for that
+// call; the failure says only that it left.
 TEST_CASE("report: a rank that closed the communicator is blamed for the call that it left out") {
   const json left = failed("peer_dead", 2);
   const Job job(3, {{.rank = 0, .calls = calls("started"), .idle = 5, .failure = left},
@@ -135,7 +136,7 @@ TEST_CASE("report: ranks whose dumps are older than a mismatch are not called la
   CHECK(job.findings().find("never entered") == std::string::npos);
 }
 
-// Proves: a rank is told to have died, not to be late, also if its dump was made before its death
+// Proves: a dead rank is reported as dead, not as late, also if its dump was made before its death
 // and the others' dumps while they were still in the call.
 TEST_CASE("report: a rank that died while the dumps were made is not called late") {
   const json death = failed("peer_dead", 2);

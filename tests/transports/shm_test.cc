@@ -90,7 +90,7 @@ TEST_CASE("a channel allocates only the memory that messages need, before they a
     CHECK(body[bytes - 1] == static_cast<std::byte>(value));
     in.release();
   };
-  // Small bodies share a slot, whose memory doubles.
+  // Small bodies share a slot; its memory doubles each time it is too small.
   const std::size_t pages_after[] = {1, 2, 4, 4, 8};
   for (int i = 0; i < 5; ++i) {
     send(4096, i);

@@ -59,8 +59,8 @@ void addSizes(CLI::App& app, BenchConfig& config, Words& words) {
       ->check(CLI::Range(1, 100'000'000))
       ->group(group);
   app.add_option("-w,--warmup_iters", config.warmup,
-                 "Calls before the timed ones; default: 1, and without -n calls for 10 ms before "
-                 "those below 64 KiB")
+                 "Calls before the timed ones; default: 1. Without -n and -w, sizes below 64 KiB "
+                 "are also warmed up for 10 ms (not on GPUs)")
       ->check(CLI::Range(0, 100'000'000))
       ->group(group);
   app.add_option("-m,--agg_iters", config.aggregate, "Calls per group")

@@ -48,7 +48,8 @@ void waitFor(const char* what) {
 
 void call(Communicator& comm, const std::string& fault, bool odd) {
   std::vector<double> data(1000);
-  // The call fails soon after a rank makes another one. So the others make theirs first.
+  // The call fails soon after one rank makes a different call in its place. So the others make
+  // theirs first.
   const bool differs =
       fault == "count" || fault == "type" || fault == "op" || fault == "root" || fault == "call";
   if (odd && differs) ::usleep(300'000);
