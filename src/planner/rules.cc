@@ -141,10 +141,9 @@ constexpr Group kGroups[] = {
     {{C::gather, 1, 2}, {{{kAlways, "linear"}}}},
     // 8 ranks: 1 KiB 0.35 (4 lanes 0.70), 8 MiB 335 us (4 lanes 605).
     {{C::gather, 3, 8, no, no, no}, {{{kAlways, "linear"}}}},
-    // For small messages more lanes cost more than they save. Shared memory, 2 processors, us, one
-    // lane / several: 3 ranks, 1 KiB 0.27 / 0.42; 4 ranks, 8 B 0.19 / 0.24; 8 ranks, 8 B 0.36 /
-    // 0.43.
-    // 16 KiB, and TCP: no difference.
+    // More lanes cost small messages more than they save. Shared memory, 2 processors, us, one lane
+    // and several: 3 ranks, 1 KiB 0.27 and 0.42; 4 ranks, 8 B 0.19 and 0.24; 8 ranks, 8 B 0.36 and
+    // 0.43. For 16 KiB, and over TCP, there is no difference.
     {{C::gather, 3, 3}, {{{4 * KiB, "linear"}, {kAlways, "linear", 2}}}},
     {{C::gather, 4, 4}, {{{4 * KiB, "linear"}, {kAlways, "linear", 3}}}},
     {{C::gather, 5, 8}, {{{4 * KiB, "linear"}, {kAlways, "linear", 4}}}},
