@@ -48,7 +48,7 @@ class Judge {
   std::vector<Finding> run() {
     findDifference();
     if (found_.empty() && !failure_) nameDead();
-    if (found_.empty() && !toldOfDeath()) {
+    if (found_.empty() && !failureTells()) {
       for (const auto& [rank, call] : waiting_)
         call->p2p ? followMessage(rank, *call) : followCollective(rank, *call);
       nameLate();
@@ -58,7 +58,7 @@ class Judge {
     }
     const bool unknown = found_.empty();
     if (failure_) addFailure();
-    if (unknown && !hasCulprit() && !waiting_.empty() && !computes_) nameStuck();
+    if (unknown && !hasCulprit() && !waiting_.empty() && !computes_ && !failureTells()) nameStuck();
     if (found_.empty())
       if (auto straggler = findStraggler(ranks_, size_)) found_.push_back(std::move(*straggler));
     return std::move(found_);
@@ -90,9 +90,11 @@ class Judge {
            failure_->code != "mismatch";
   }
   bool innocent(int rank) const { return certain() && rank != failure_->culprit; }
-  /// Whether the failure tells that a rank died, and this rank had not closed the communicator.
-  /// Then the call that it did not enter is no cause, and its dump may be older than its death.
-  bool toldOfDeath() const {
+  /// Whether the failure tells the cause, so that no rank is late. Either a call differs from the
+  /// others, and dumps may be older than it. Or a rank died that had not closed the communicator;
+  /// then the call that it did not enter is no cause, and its dump may be older than its death.
+  bool failureTells() const {
+    if (failure_ && failure_->code == name(ErrorCode::mismatch)) return true;
     if (!certain() || failure_->code != name(ErrorCode::peer_dead)) return false;
     const RecordedRank* const dead = of(failure_->culprit);
     return !dead || dead->open;
@@ -240,8 +242,6 @@ class Judge {
 
   /// Ranks that did not enter a call in which others wait: each once, with the first such call.
   void nameLate() {
-    // Dumps may be older than the call that differs. The failure names the rank that made it.
-    if (failure_ && failure_->code == name(ErrorCode::mismatch)) return;
     std::set<int> named;
     for (const auto& [key, waiters] : late_) {
       const auto [sequence, rank] = key;

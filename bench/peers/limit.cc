@@ -1,5 +1,5 @@
-// Measures a lower bound for the time of an fp32 all-reduce on this machine: it does only the work
-// that no all-reduce can avoid.
+// Measures how long the bare work of an fp32 all-reduce takes on this machine: the copies and
+// additions, by hand and without a library. It is a reference, not a bound: Rondo can be faster.
 //
 // usage: limit shm RANKS BYTES...
 //        limit tcp 2 BYTES... [--congestion NAME]

@@ -126,14 +126,16 @@ TEST_CASE("report: a rank that closed the communicator is blamed for the call th
 
 // Proves: after a mismatch the rank that the failure names is blamed, not those whose dumps are
 // older than the call that differs.
-TEST_CASE("report: ranks whose dumps are older than a mismatch are not called late") {
+TEST_CASE("report: ranks whose dumps are older than a mismatch, or missing, are not called late") {
   const json differs = failed("mismatch", 2);
-  const Job job(3, {{.rank = 0, .calls = {collective(1, "completed")}},
-                    {.rank = 1, .calls = calls("failed"), .failure = differs},
-                    {.rank = 2, .calls = {collective(1, "completed")}}});
-  INFO(job.findings());
-  CHECK(job.culprits() == std::vector{2});
-  CHECK(job.findings().find("never entered") == std::string::npos);
+  for (const int size : {3, 4}) { // rank 3 has no dump
+    const Job job(size, {{.rank = 0, .calls = {collective(1, "completed")}},
+                         {.rank = 1, .calls = calls("started"), .idle = 5, .failure = differs},
+                         {.rank = 2, .calls = {collective(1, "completed")}}});
+    INFO(job.findings());
+    CHECK(job.culprits() == std::vector{2});
+    CHECK(job.findings().find("never entered") == std::string::npos);
+  }
 }
 
 // Proves: a dead rank is reported as dead, not as late, also if its dump was made before its death

@@ -53,7 +53,7 @@ struct BenchConfig {
   bool onGpu() const { return ranks_per_gpu > 0; }
   int warmUpCalls() const { return warmup < 0 ? 1 : warmup; }
   /// Whether small calls are warmed up for some time after the first one, see measure.h.
-  bool warmsUpByTime() const { return warmup < 0 && iterations == 0; }
+  bool warmsUpByTime() const { return warmup < 0 && iterations == 0 && !onGpu(); }
 };
 
 } // namespace rondo::tools

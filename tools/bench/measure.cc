@@ -205,7 +205,7 @@ void Measurement::warmUp(const Placement& placement, const Pattern& pattern,
   int calls = config_.warmUpCalls();
   if (config_.replays > 0) calls = std::max(calls, 1); // channels cannot be opened in a capture
   repeat(config_, placement.call, calls);
-  if (!config_.warmsUpByTime() || gpu_ || bytes >= kClockEachFrom) return;
+  if (!config_.warmsUpByTime() || config_.replays > 0 || bytes >= kClockEachFrom) return;
   for (double spent = 0; spent < kWarmUpMicroseconds; calls *= 2)
     spent += calls * slowestOf(placement.call, calls);
 }

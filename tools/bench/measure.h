@@ -13,8 +13,8 @@
 //
 // Without -n: below 64 KiB as many calls as fit in about 20 ms, 20 to 5000 of them; from 64 KiB on
 // 20, or, if they take longer than a second, fewer, but at least 3. Without -n and -w, calls below
-// 64 KiB follow a warm-up of about 10 ms, because the first hundreds of calls allocate memory that
-// later ones use again. Otherwise one call comes before them, or as many as -w says.
+// 64 KiB on CPUs follow a warm-up of about 10 ms, because the first hundreds of calls allocate
+// memory that later ones use again. Otherwise one call comes before them, or as many as -w says.
 #pragma once
 
 #include <cstddef>
