@@ -54,7 +54,8 @@ class Project:
 
     def configure(self, **options):
         """The lines that begin with found= and library=."""
-        done = subprocess.run([self.cmake, "-S", self.folder, "-B", self.folder / "build",
+        done = subprocess.run([self.cmake, "-G", "Ninja", "-S", self.folder,
+                               "-B", self.folder / "build",
                                *(f"-D{name}={value}" for name, value in options.items())],
                               capture_output=True, text=True, timeout=60)
         lines = (done.stdout + done.stderr).splitlines()
