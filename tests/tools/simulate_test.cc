@@ -410,7 +410,7 @@ TEST_CASE("tune: writes a profile that can be read, and a drawing with all point
       shell("$RONDO tune --seconds 0.2 --transports inproc,tcp -o " + folder.file("p.json") +
                 " --plot " + folder.file("p.svg") +
                 " && $RONDO plan allreduce -p 2 --explain --profile " + folder.file("p.json"),
-            500); // threads that yield to each other need long beside other tests
+            500); // seconds: two threads yield to each other, and other tests take turns in between
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
   CHECK(outcome.err.empty()); // it was made on this machine
