@@ -26,23 +26,27 @@ namespace {
 using namespace tools;
 using nlohmann::json;
 
-/// Shell code: starts a watch, then 4 ranks with a fault on rank 2 that begins when the watch has
-/// printed the job (or after a minute). $JOB is the launcher, $WATCH the watch, which writes the
-/// file watched; $NUMBER is the job's number, by which its lines differ from those of other jobs.
+/// Shell code: starts 4 ranks, and a watch of their job, which prints to the file "watched". When
+/// it has printed the job (or after two minutes), the fault on rank 2 begins. $JOB is the launcher,
+/// $PIDS the ranks, $WATCH the watch, $NUMBER the number of the job.
+///
+/// A watch of all jobs would also read those of the tests that run beside this one, which takes
+/// minutes if they have hundreds of communicators and a sanitizer slows the watch down.
 std::string start(const std::string& folder, const std::string& fault,
                   const std::string& environment) {
-  return "mkdir -p " + folder + "\ncd " + folder +
-         "\n$RONDO watch --interval 0.4 --patience 2 --json >watched 2>watch_err "
-         "&\nWATCH=$!\nenv RONDO_HEARTBEAT=10 " +
-         environment + " $RONDO run -p 4 -- " + RONDO_TEST_PROGRAMS "/program_recorded " + fault +
+  return "mkdir -p " + folder + "\ncd " + folder + "\nenv RONDO_HEARTBEAT=10 " + environment +
+         " $RONDO run -p 4 -- " RONDO_TEST_PROGRAMS "/program_recorded " + fault +
          " 2 go >out 2>err &\nJOB=$!\n"
-         "for TRY in $(seq 600); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
+         "for TRY in $(seq 1200); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done\n"
          "PIDS=$(sed -n 's/^ready . //p' out)\n"
-         "NUMBER=$($RONDO watch --once --interval 0.05 $(sed -n 's/^ready 0 //p' out) |\n"
-         "  sed -n 's/^job \\([0-9a-f]*\\).*/\\1/p')\n"
-         "for TRY in $(seq 600); do grep -q \"$NUMBER\" watched && break; sleep 0.1; done\n"
+         "$RONDO watch --interval 0.4 --patience 2 --json $PIDS >watched 2>watch_err &\nWATCH=$!\n"
+         "for TRY in $(seq 1200); do grep -q '\"job\":' watched && break; sleep 0.1; done\n"
+         "NUMBER=$(sed -n 's/.*\"jobs\":\\[{\"job\":\"\\([0-9a-f]*\\).*/\\1/p' watched | head -n "
+         "1)\n"
          "touch go\n";
 }
+/// In seconds, for shell code with start(). Idle it takes 5 to 20.
+constexpr int kDeadline = 400;
 /// Waits until a rank of the job is blamed, for a minute.
 const std::string kUntilBlamed =
     "for TRY in $(seq 600); do\n"
@@ -104,8 +108,11 @@ void checkFault(const FaultCase& expected, const std::string& transport) {
   // A stopped rank is to be blamed by the watch before the job fails.
   const std::string heartbeat = expected.fault == std::string("stop") ? " RONDO_HEARTBEAT=60" : "";
   shell(start(folder.file("job"), expected.fault, "RONDO_TRANSPORT=" + transport + heartbeat) +
-        kUntilBlamed + untilPrinted(expected.text) + kEnd);
+            kUntilBlamed + untilPrinted(expected.text) + kEnd,
+        kDeadline);
   const auto objects = objectsOf(folder.file("job"));
+  INFO(readFile(folder.file("job/out"))
+       << readFile(folder.file("job/err")) << readFile(folder.file("job/watch_err")));
   REQUIRE(!objects.empty());
   std::set<Blamed> blamed;
   for (const json& object : objects)
@@ -152,7 +159,7 @@ TEST_CASE("watch: ten looks at one hang name one culprit", "[command]") {
   for (const std::string& setting : settings) {
     INFO(setting);
     const std::string job = folder.file(setting.substr(setting.size() - 3));
-    shell(start(job, "stop", setting) + kUntilBlamed + kMoreLooks + kMoreLooks + kEnd);
+    shell(start(job, "stop", setting) + kUntilBlamed + kMoreLooks + kMoreLooks + kEnd, kDeadline);
     std::size_t looks = 0;
     for (const json& object : objectsOf(job)) {
       const std::vector<Blamed> blamed = blamedIn(object);
@@ -172,7 +179,9 @@ TEST_CASE("watch: ten looks at one hang name one culprit", "[command]") {
 TEST_CASE("watch: another watch that comes and ends is no rank of the job", "[command]") {
   const TemporaryFolder folder;
   shell(start(folder.file("job"), "none", "RONDO_HEARTBEAT=30") +
-        "timeout -s KILL 4 $RONDO watch --interval 0.2 --json $PIDS >other\n" + kMoreLooks + kEnd);
+            "timeout -s KILL 4 $RONDO watch --interval 0.2 --json $PIDS >other\n" + kMoreLooks +
+            kEnd,
+        kDeadline);
   CHECK(!linesOf(readFile(folder.file("job") + "/other")).empty());
   const auto objects = objectsOf(folder.file("job"));
   REQUIRE(objects.size() > 4);
@@ -185,7 +194,8 @@ TEST_CASE("watch: another watch that comes and ends is no rank of the job", "[co
 
 TEST_CASE("watch: ranks without a fault are not blamed, and their calls are counted", "[command]") {
   const TemporaryFolder folder;
-  shell(start(folder.file("job"), "none", "RONDO_HEARTBEAT=30") + kMoreLooks + kMoreLooks + kEnd);
+  shell(start(folder.file("job"), "none", "RONDO_HEARTBEAT=30") + kMoreLooks + kMoreLooks + kEnd,
+        kDeadline);
   const auto objects = objectsOf(folder.file("job"));
   REQUIRE(objects.size() > 4);
   for (const json& object : objects) {
@@ -206,15 +216,36 @@ TEST_CASE("watch: ranks without a fault are not blamed, and their calls are coun
   }));
 }
 
+TEST_CASE("watch: a job that starts after the watch of all jobs is found", "[command]") {
+  const TemporaryFolder folder;
+  shell("cd " + folder.file("") +
+            "\n$RONDO watch --interval 0.2 --json >early &\nEARLY=$!\n"
+            "for TRY in $(seq 600); do [ -s early ] && break; sleep 0.1; done\n" +
+            start(folder.file("job"), "none", "RONDO_HEARTBEAT=60") +
+            "for TRY in $(seq 1200); do grep -q $NUMBER ../early && break; sleep 0.1; done\n"
+            "kill $EARLY\n" +
+            kEnd,
+        kDeadline);
+  const auto objects = objectsOf(folder.file("job"));
+  REQUIRE(!objects.empty());
+  const std::string pid = "\"pid\":" + objects.back()["ranks"][3]["pid"].dump();
+  const auto early = linesOf(readFile(folder.file("early")));
+  REQUIRE(early.size() > 1);
+  CHECK(early.front().find(pid) == std::string::npos);
+  CHECK(std::any_of(early.begin(), early.end(),
+                    [&](const std::string& line) { return line.find(pid) != std::string::npos; }));
+}
+
 TEST_CASE("watch: one look shows the waiting ranks in 100 columns, and the exit status tells",
           "[command]") {
   const TemporaryFolder folder;
   const Outcome outcome =
       shell(start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") + kUntilBlamed +
-            "set -- $PIDS\n$RONDO watch --once --patience 2 $1 >table; echo status $?\n"
-            "$RONDO watch --once --json --patience 2 --job $NUMBER >json; echo status $?\n"
-            "$RONDO watch --once --job 1234 >none; echo status $?\n" +
-            kEnd);
+                "set -- $PIDS\n$RONDO watch --once --patience 2 $1 >table; echo status $?\n"
+                "$RONDO watch --once --json --patience 2 --job $NUMBER >json; echo status $?\n"
+                "$RONDO watch --once --job 1234 >none; echo status $?\n" +
+                kEnd,
+            kDeadline);
   INFO(outcome.err);
   CHECK(outcome.out == "status 1\nstatus 1\nstatus 3\n");
   const std::string table = readFile(folder.file("job/table"));
@@ -241,12 +272,13 @@ TEST_CASE("watch: --once looks as often as a straggler needs to be named", "[com
   const TemporaryFolder folder;
   const Outcome outcome =
       shell(start(folder.file("job"), "straggler", "RONDO_HEARTBEAT=60") + kUntilBlamed +
-            "for TRY in $(seq 10); do\n"
-            "  $RONDO watch --once --interval 0.2 --json --job $NUMBER >once; STATUS=$?\n"
-            "  grep -q '\"culprits\":\\[{' once && break\n"
-            "done\n" // on a busy machine another rank may be last in some calls
-            "cat once; echo status $STATUS\n" +
-            kEnd);
+                "for TRY in $(seq 10); do\n"
+                "  $RONDO watch --once --interval 0.2 --json --job $NUMBER >once; STATUS=$?\n"
+                "  grep -q '\"culprits\":\\[{' once && break\n"
+                "done\n" // on a busy machine another rank may be last in some calls
+                "cat once; echo status $STATUS\n" +
+                kEnd,
+            kDeadline);
   INFO(outcome.out << outcome.err);
   const auto out = linesOf(outcome.out);
   REQUIRE(out.size() == 2);
@@ -354,14 +386,15 @@ TEST_CASE("watch: the table hides an idle communicator if its processes are acti
 TEST_CASE("watch: dumps that a command prints, even 3 s late, are ranks of other hosts",
           "[command]") {
   const TemporaryFolder folder;
-  const Outcome outcome = shell(
-      start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") +
-      "sleep 6\n$RONDO dump $PIDS -o - --last 10 | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/' "
-      ">dumps\n" +
-      kEnd +
-      "$RONDO watch --once --json --patience 1 --from 'sleep 3; cat dumps; echo broken; exec sleep "
-      "100'\n"
-      "$RONDO watch --once --from 'exit 3'\n");
+  const Outcome outcome = shell(start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") +
+                                    "sleep 6\n$RONDO dump $PIDS -o - --last 10 | sed "
+                                    "'s/\"host\":\"[^\"]*\"/\"host\":\"far\"/' "
+                                    ">dumps\n" +
+                                    kEnd +
+                                    "$RONDO watch --once --json --patience 1 --job $NUMBER \\\n"
+                                    "  --from 'sleep 3; cat dumps; echo broken; exec sleep 100'\n"
+                                    "$RONDO watch --once --job $NUMBER --from 'exit 3'\n",
+                                kDeadline);
   INFO(outcome.out << outcome.err);
   const json page = json::parse(linesOf(outcome.out).at(0));
   bool found = false;

@@ -9,7 +9,7 @@
 // child that lives for a minute), straggler (all ranks compute and make all-reduces, the odd one
 // needs three times as long), none (all ranks make calls of all kinds until they are killed). After
 // the 100 all-reduces each rank prints "ready RANK PID" and waits for PAUSE seconds (which may be a
-// fraction), or, for at most a minute, until the file PAUSE exists. A rank that gets an error
+// fraction), or, for at most five minutes, until the file PAUSE exists. A rank that gets an error
 // prints "error RANK CODE", and its text to standard error.
 #include <signal.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ void compute() { ::sleep(60); }
 void waitFor(const char* what) {
   const double seconds = std::atof(what);
   if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  for (int i = 0; seconds <= 0 && i < 6000 && ::access(what, F_OK) != 0; ++i) ::usleep(10'000);
+  for (int i = 0; seconds <= 0 && i < 30'000 && ::access(what, F_OK) != 0; ++i) ::usleep(10'000);
 }
 
 void call(Communicator& comm, const std::string& fault, bool odd) {
