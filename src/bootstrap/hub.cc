@@ -92,7 +92,6 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 void Hub::Impl::accept(net::Accepted peer) {
   const bool by_standby = settings_.succession && settings_.succession->standby;
   if (stopped_ || (!acceptor_ && !by_standby)) return; // the listener is closed
-  if (peer.hello.communicator == Standby::kExcludes) return mayBeReplaced();
   if (peer.hello.size == 0 && peer.hello.purpose == net::Hello::Purpose::control)
     return knock(std::move(peer));
   if (tick_ == 0) scheduleTick(); // without members there is nothing to check
@@ -403,6 +402,8 @@ Hub::~Hub() {
 bool Hub::handOver() { return impl_->handOver(false); }
 
 void Hub::ended(int rank) { impl_->ended(rank); }
+
+void Hub::mayBeReplaced() { impl_->mayBeReplaced(); }
 
 bool Hub::met() const { return impl_->met(); }
 

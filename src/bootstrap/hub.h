@@ -75,6 +75,9 @@ class Hub {
   /// The process of a rank has ended. The hub handles what the rank had sent and then treats its
   /// connection as broken. Any thread.
   void ended(int rank);
+  /// Another hub goes on without a rank of this process, so the ranks without a connection to this
+  /// hub may follow the other one. On the loop thread.
+  void mayBeReplaced();
   /// A copy from the process that forked this one.
   bool elsewhere() const { return maker_.elsewhere(); }
   /// Whether all ranks of the job have joined. Any thread.

@@ -41,6 +41,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void start();
   void stop();
   void ended(int rank);
+  /// Notes that ranks without a connection may have moved to another hub.
+  void mayBeReplaced();
   /// Not on the loop thread. Returns true when another hub has taken over; false when none is
   /// needed or no rank can host it.
   bool handOver(bool process_ends);
@@ -207,8 +209,6 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Calls mayBeReplaced() if this process was stopped for long until now. Call it before a rank is
   /// counted as gone.
   void noticeStop();
-  /// Notes that ranks without a connection may have moved to another hub.
-  void mayBeReplaced();
   static void mayHaveMoved(World& world, int rank);
   void judge(World& world, Member& member, base::Clock::duration late, base::Clock::time_point now);
 

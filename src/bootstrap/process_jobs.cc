@@ -96,7 +96,9 @@ std::shared_ptr<Standby> ProcessJobs::standby(const Standby::Settings& settings)
       known = made;
       if (made) return made;
     }
-    made = std::make_shared<Standby>(settings);
+    made = std::make_shared<Standby>(settings, [this, job = settings.job] {
+      if (const auto hub = find(job)) hub->mayBeReplaced();
+    });
   }
 }
 

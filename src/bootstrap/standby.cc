@@ -16,8 +16,9 @@ std::set<int> chooseCandidates(const std::map<int, net::SocketAddress>& listener
   return candidates;
 }
 
-Standby::Standby(const Settings& settings)
+Standby::Standby(const Settings& settings, std::function<void()> on_exclusion)
     : loop_(net::EventLoop::get()), peers_(std::make_shared<Peers>()) {
+  peers_->on_exclusion = std::move(on_exclusion);
   net::SharedAcceptor::Settings listen;
   listen.address = settings.address;
   listen.secret = settings.secret;
@@ -33,10 +34,13 @@ void Standby::Peers::accept(int size, net::Accepted peer) {
   const net::Hello& hello = peer.hello;
   if (hello.communicator == kProbe || hello.size != size || hello.rank < 0 || hello.rank >= size)
     return;
-  const bool excludes = hello.communicator == kExcludes;
-  if (excludes) excluded.insert(hello.rank);
+  if (hello.communicator == kExcludes) {
+    excluded.insert(hello.rank);
+    if (on_exclusion) on_exclusion();
+    return;
+  }
   if (taker) return taker(std::move(peer));
-  if (!excludes) waiting.insert_or_assign(hello.rank, std::move(peer));
+  waiting.insert_or_assign(hello.rank, std::move(peer));
 }
 
 void Standby::give(std::function<void(net::Accepted)> taker) {

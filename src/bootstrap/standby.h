@@ -36,8 +36,9 @@ class Standby {
     std::uint64_t job = 0;
     int size = 0; ///< of the job
   };
+  /// `on_exclusion` is called on the loop thread when a hub says that it goes on without a rank.
   /// Throws the errors of net::Acceptor.
-  explicit Standby(const Settings& settings);
+  explicit Standby(const Settings& settings, std::function<void()> on_exclusion = {});
 
   const net::SocketAddress& address() const { return acceptor_->address(); }
   /// A copy from the process that forked this one.
@@ -55,6 +56,7 @@ class Standby {
 
     std::map<int, net::Accepted> waiting; ///< by rank
     std::set<int> excluded;
+    std::function<void()> on_exclusion;
     std::function<void(net::Accepted)> taker;
   };
   const base::Maker maker_;

@@ -50,7 +50,7 @@ class Log {
   bool left(int rank) const { return says("rank " + std::to_string(rank) + " has left the job"); }
   /// Waits until these words were said so often.
   bool says(const std::string& words, int times = 1) const {
-    for (const base::Deadline limit(20s); !limit.passed(); std::this_thread::sleep_for(1ms)) {
+    for (const base::Deadline limit(60s); !limit.passed(); std::this_thread::sleep_for(1ms)) {
       const std::string text = this->text();
       int count = 0;
       for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1))
@@ -373,6 +373,41 @@ TEST_CASE("the host dies while its successor is cut off for two seconds: the oth
     job.at(1).tell("go");
     const std::string line = job.at(1).line();
     INFO("rank 1 says: " << line << "; the log:\n" << log.text());
+    CHECK(startsWith(line, "error unresponsive"));
+    CHECK(line.find("may have continued without") != std::string::npos);
+  }
+}
+
+// Proves: a host whose network was cut, but which was not stopped, does not take the ends of the
+// others for deaths once they have replaced it. It hosts the job's first hub, or one that was
+// handed over.
+TEST_CASE(
+    "a host is cut off until the others have replaced it and ended: it gets no communicator") {
+  for (const bool handed_over : {false, true}) {
+    INFO((handed_over ? "a hub that was handed over" : "the first hub"));
+    const Log log;
+    const int host = handed_over ? 1 : 0;
+    const std::vector<int> others{host + 1, host + 2, host + 3};
+    Job job(Host::rank_zero, host + 4, "agree", log.in(kUsual));
+    job.startAll();
+    if (handed_over) {
+      job.at(0).hangUp();
+      REQUIRE(log.says("rank 1 hosts the control plane from now on"));
+      CHECK(job.at(0).end().value_or(-1) == 0);
+    }
+    for (const char* change : {"cut", "listen"}) { // its connections stay cut
+      job.at(host).tell(change);
+      REQUIRE(job.at(host).line() == change);
+    }
+    agree(job, others);
+    for (const int rank : others) job.at(rank).hangUp();
+    for (const int rank : others) CHECK(job.at(rank).end().value_or(-1) == 0);
+    job.at(host).tell("mend");
+    REQUIRE(job.at(host).line() == "mend");
+    REQUIRE(log.says(" of " + std::to_string(host + 4) + " is lost", 3));
+    job.at(host).tell("go");
+    const std::string line = job.at(host).line();
+    INFO("the host says: " << line << "; the log:\n" << log.text());
     CHECK(startsWith(line, "error unresponsive"));
     CHECK(line.find("may have continued without") != std::string::npos);
   }

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "support/descriptors.h"
 
@@ -26,6 +28,22 @@ inline std::vector<int> links(const std::vector<int>& spared = {}) {
   std::vector<int> found;
   for (const int fd : openDescriptorNumbers())
     if (std::ranges::find(spared, fd) == spared.end() && connectedTcp(fd)) found.push_back(fd);
+  return found;
+}
+
+/// The same without the connections between two sockets of this process.
+inline std::vector<int> linksToOthers() {
+  // Rondo's connections of a process have addresses of one family, so ports tell them apart.
+  const auto port = [](int fd, auto nameOf) {
+    sockaddr_in6 name{};
+    socklen_t length = sizeof name;
+    nameOf(fd, reinterpret_cast<sockaddr*>(&name), &length);
+    return name.sin6_port; // where sockaddr_in has it too
+  };
+  std::set<in_port_t> own;
+  for (const int fd : links()) own.insert(port(fd, ::getsockname));
+  std::vector<int> found = links();
+  std::erase_if(found, [&](int fd) { return own.contains(port(fd, ::getpeername)); });
   return found;
 }
 

@@ -11,7 +11,8 @@
 //     program_bootstrap_member pair     as wait, but only ranks 1 and 2 exchange
 //     program_bootstrap_member agree    "ready", then after each line "agreed ID": the id of a new
 //                                     communicator of the ranks that live. Other lines are
-//                                     echoed: "cut": from now on no socket receives; "listen": the
+//                                     echoed: "cut": from now on no socket receives, except those
+//                                     that connect this process with itself; "listen": the
 //                                     listeners receive again; "mend": all sockets do
 //     program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
 //     program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
@@ -132,7 +133,7 @@ bool cutsOrMends() {
   if (!cuts && heard != "listen" && heard != "mend") return false;
   std::vector<int> sockets = test::listeners();
   if (heard != "listen")
-    for (const int fd : test::links()) sockets.push_back(fd);
+    for (const int fd : test::linksToOthers()) sockets.push_back(fd);
   for (const int fd : sockets)
     if (!(cuts ? test::cutLink(fd) : test::mendLink(fd)) && cuts)
       throw Error(ErrorCode::system, "a socket cannot be cut");
