@@ -1,5 +1,6 @@
 // Tests a link between two ranks that is dead, loses one direction or is reset, while both still
 // have the control plane.
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -43,6 +44,16 @@ std::vector<Caught> endsAfter(int size, const std::function<void(const std::vect
   return errors;
 }
 
+/// The same. The hub gives a rank that another one lost 300 ms to answer. On a busy machine it may
+/// answer later and count as unresponsive, so that is tried again.
+std::vector<Caught> endsInTime(int size, const std::function<void(const std::vector<int>&)>& harm) {
+  std::vector<Caught> errors = endsAfter(size, harm);
+  const auto late = [](const Caught& error) { return error.code == ErrorCode::unresponsive; };
+  for (int more = 0; more < 2 && std::ranges::any_of(errors, late); ++more)
+    errors = endsAfter(size, harm);
+  return errors;
+}
+
 /// All ranks got the same error, which names both ranks.
 void namesLink(const std::vector<Caught>& errors) {
   const int size = static_cast<int>(errors.size());
@@ -62,7 +73,7 @@ void namesLink(const std::vector<Caught>& errors) {
 TEST_CASE("a dead link between two ranks: all ranks get the same error, which names it") {
   for (const int size : {2, 3, 4, 5}) {
     INFO(size << " ranks");
-    namesLink(endsAfter(size, [](const std::vector<int>& ends) {
+    namesLink(endsInTime(size, [](const std::vector<int>& ends) {
       for (const int fd : ends) REQUIRE(cutLink(fd));
     }));
   }
@@ -74,7 +85,7 @@ TEST_CASE("a link that loses one direction: all ranks get the same error, which 
     for (const std::size_t deaf : {0u, 1u}) {
       INFO(size << " ranks, end " << deaf);
       namesLink(
-          endsAfter(size, [&](const std::vector<int>& ends) { REQUIRE(cutLink(ends[deaf])); }));
+          endsInTime(size, [&](const std::vector<int>& ends) { REQUIRE(cutLink(ends[deaf])); }));
     }
 }
 
@@ -83,7 +94,7 @@ TEST_CASE("a link that is reset: all ranks get the same error, which names it") 
     for (const std::size_t end : {0u, 1u}) {
       INFO(size << " ranks, end " << end);
       namesLink(
-          endsAfter(size, [&](const std::vector<int>& ends) { REQUIRE(resetLink(ends[end])); }));
+          endsInTime(size, [&](const std::vector<int>& ends) { REQUIRE(resetLink(ends[end])); }));
     }
 }
 

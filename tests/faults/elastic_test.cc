@@ -219,7 +219,8 @@ TEST_CASE("a rank joins a training run, another is killed, and one more joins", 
   };
   for (const auto& [strategy, transport] :
        std::vector<Case>{{"ddp", "shm"}, {"local", "tcp"}, {"fsdp", "tcp"}, {"ps", "shm"}}) {
-    const Run run{.transport = transport, .strategy = strategy, .epochs = 4};
+    // Long enough that both come before its end, also where a process takes seconds to start.
+    const Run run{.transport = transport, .strategy = strategy, .epochs = 8};
     INFO(strategy << ", " << transport);
     const Folder folder;
     const auto job = begin(run, folder);

@@ -41,7 +41,7 @@ class GrowingJob {
 
   /// Starts one more process.
   std::unique_ptr<Job> newcomer(int number) {
-    return std::make_unique<Job>("exec timeout -s KILL 60 env " + environment(transport_) +
+    return std::make_unique<Job>("exec " + kLimited + "env " + environment(transport_) +
                                      " " RONDO_TEST_PROGRAMS "/program_growing " + id_file_.path +
                                      " " + std::to_string(number) + " 2>/dev/null",
                                  1);

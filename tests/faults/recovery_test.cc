@@ -288,12 +288,11 @@ void cut(int ranks, int first, const std::vector<int>& killed, unsigned long goe
   const TemporaryFolder folder;
   const std::string signal = folder.file("now");
   // A rank that ends must not end the others.
-  Job job(
-      "exec timeout -s KILL 60 env RONDO_HEARTBEAT=0.5 RONDO_TIMEOUT=30 RONDO_INIT_TIMEOUT=30 " +
-          network + "--ranks " + std::to_string(ranks) + " --per-host " + std::to_string(first) +
-          " --mbit 0 --change 0:0@" + signal +
-          " -- sh -c '" RONDO_TEST_PROGRAMS "/program_recovering agree; true' 2>/dev/null",
-      ranks);
+  Job job("exec " + kLimited + "env RONDO_HEARTBEAT=1 RONDO_TIMEOUT=30 RONDO_INIT_TIMEOUT=30 " +
+              network + "--ranks " + std::to_string(ranks) + " --per-host " +
+              std::to_string(first) + " --mbit 0 --change 0:0@" + signal +
+              " -- sh -c '" RONDO_TEST_PROGRAMS "/program_recovering agree; true' 2>/dev/null",
+          ranks);
   INFO(ranks << " ranks, " << first << " on the first host");
   REQUIRE(job.ready());
   unsigned long left = allOf(ranks);

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-DEADLINE_S = 60
+DEADLINE_S = 240
 RANKS = [1, 2, 3, 4, 5, 7, 8]
 
 
@@ -111,7 +111,7 @@ def check_settings(programs, header):
         secret.write_bytes(bytes(range(32)))
         secret.chmod(0o600)
         programs.run(header, "behaviours", "processes", 2, "groups",
-                     NCCL_COMM_ID=f"127.0.0.1:{20000 + os.getpid() % 10000}",
+                     NCCL_COMM_ID=f"127.0.0.1:{24000 + os.getpid() % 8000}",
                      RONDO_SECRET_FILE=str(secret))
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "log"

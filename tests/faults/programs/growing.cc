@@ -78,7 +78,7 @@ class OpenId {
 
 /// Tries again when the id is that of a rank that has ended, or of a growth that has failed.
 std::optional<Communicator> join(const std::string& file) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (std::chrono::steady_clock::now() < end) {
     UniqueId id;
     const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
