@@ -247,7 +247,6 @@ TEST_CASE("a checkpoint names the rows that a resumed run must keep") {
 
 TEST_CASE("ranks that differ in a row are told its name") {
   TemporaryFolder folder;
-  int named = 0;
   auto ranks = makeRanks(2);
   for (const TrainOption& option : trainOptionTable()) {
     if (!option.agreed) continue;
@@ -268,14 +267,15 @@ TEST_CASE("ranks that differ in a row are told its name") {
       train(comm, config.options);
     });
     INFO(option.name << ": " << thrown.text);
-    if (thrown.code == ErrorCode::unsupported) continue; // a device or a type of this machine
+    if (thrown.code == ErrorCode::unsupported) { // this machine has no GPU, or no AVX-512
+      CHECK((option.name == "device" || option.name == "precision"));
+      continue;
+    }
     CHECK(thrown.code == ErrorCode::mismatch);
     CHECK(thrown.culprit == 1);
     const std::string name(option.presence.empty() ? option.name : option.presence);
     CHECK(contains(thrown.text, " has " + name + " "));
-    ++named;
   }
-  CHECK(named >= static_cast<int>(trainOptionTable().size()) - 4);
 }
 
 #endif
