@@ -58,11 +58,17 @@ constexpr Group kGroups[] = {
        {kAlways, "direct"}}}},
 
     // `oneshot` sends one message each way, `direct` two. Up to 32 KiB one is faster: 16 KiB 2.8
-    // and
-    // 3.2 us, 64 KiB 9.0 and 7.4 us.
+    // and 3.2 us, 64 KiB 9.0 and 7.4 us.
     {{C::allreduce, 1, 2}, {{{32 * KiB, "oneshot"}, {kAlways, "direct"}}}},
+    // halving_doubling first combines two of 3 ranks, with all bytes. TCP, 1 KiB: butterfly 31,
+    // parameter_server 32 us; 256 KiB: two servers 219, direct 272, halving_doubling 420 us; 8 MiB:
+    // direct 11.6, two servers 11.6 ms.
+    {{C::allreduce, 3, 3, yes, yes},
+     {{{32 * KiB, "butterfly"}, {4 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
+    // Shared memory, 8 B: oneshot 4.1, butterfly 5.1, parameter_server 7.5 us.
+    {{C::allreduce, 3, 3, yes, no}, {{{32 * KiB, "oneshot"}, {kAlways, "direct"}}}},
     // 4 ranks, 8 B: butterfly 13, oneshot 20 us.
-    {{C::allreduce, 3, 4, yes, yes},
+    {{C::allreduce, 4, 4, yes, yes},
      {{{32 * KiB, "butterfly"}, {kAlways, "halving_doubling"}, {kAlways, "direct"}}}},
     // In shared memory, sending to all ranks beats a second round for tiny messages: 8 B 1.8 and
     // 2.2 us, 1 KiB 3.0 and 2.6 us.
@@ -72,10 +78,22 @@ constexpr Group kGroups[] = {
        {1 * MiB, "halving_doubling"},
        {kAlways, "ring"},
        {kAlways, "direct"}}}},
-    {{C::allreduce, 5, 8, yes, yes},
+    // 7 ranks, 256 KiB: one server 1063, two 741, four 1017, halving_doubling 1474 us; 8 MiB: two
+    // 34.0, direct 34.6 ms.
+    {{C::allreduce, 5, 7, yes, yes},
+     {{{32 * KiB, "parameter_server"}, {kAlways, "parameter_server", 2}, {kAlways, "direct"}}}},
+    {{C::allreduce, 8, 8, yes, yes},
      {{{128 * KiB, "parameter_server"}, {512 * KiB, "halving_doubling"}, {kAlways, "direct"}}}},
-    // 8 ranks, 1 KiB: parameter_server 11, butterfly 16, direct 15 us.
-    {{C::allreduce, 3, 8, yes, no}, {{{64 * KiB, "parameter_server"}, {kAlways, "direct"}}}},
+    // 5 ranks, 8 B: oneshot 9.5, parameter_server 12.1; 7 ranks: 16.8 and 17.2 us.
+    {{C::allreduce, 5, 5, yes, no},
+     {{{4 * KiB, "oneshot"},
+       {32 * KiB, "parameter_server"},
+       {2 * MiB, "parameter_server", 2},
+       {kAlways, "direct"}}}},
+    // 8 ranks, 1 KiB: parameter_server 11, butterfly 16, direct 15 us. 7 ranks, 64 KiB: one server
+    // 105, two 100, direct 123 us; 1 MiB: two 2178, direct 2390 us.
+    {{C::allreduce, 6, 8, yes, no},
+     {{{32 * KiB, "parameter_server"}, {2 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
     // 64 ranks, 8 B: parameter_server 52, tree 204, butterfly 147 us.
     {{C::allreduce, 9, kMany, yes, no},
      {{{256 * KiB, "parameter_server"},
@@ -112,12 +130,28 @@ constexpr Group kGroups[] = {
     // 4 ranks: 8 B 2.6 (tree 3.5, linear 5.3), 8 KiB 4.3 us (tree 7.9, linear 7.7).
     {{C::broadcast, 1, 4, yes, yes},
      {{{8 * KiB, "chain"}, {256 * KiB, "linear"}, {kAlways, "chain"}}}},
-    {{C::broadcast, 1, 8, yes}, {{{8 * KiB, "tree"}, {256 * KiB, "linear"}, {kAlways, "chain"}}}},
+    // Shared memory, 1 MiB, 4 ranks: linear 410, scatter_allgather 458, chain 564 us on an AMD;
+    // scatter_allgather 352, chain 394 us on an Intel. 8 ranks: linear 1264, chain 1599 us.
+    {{C::broadcast, 3, 4, yes, no},
+     {{{8 * KiB, "tree"},
+       {256 * KiB, "linear"},
+       {2 * MiB, "scatter_allgather"},
+       {kAlways, "chain"}}}},
+    {{C::broadcast, 5, 8, yes, no}, {{{8 * KiB, "tree"}, {2 * MiB, "linear"}, {kAlways, "chain"}}}},
+    {{C::broadcast, 1, 2, yes, no},
+     {{{8 * KiB, "tree"}, {256 * KiB, "linear"}, {kAlways, "chain"}}}},
+    {{C::broadcast, 5, 8, yes, yes},
+     {{{8 * KiB, "tree"}, {256 * KiB, "linear"}, {kAlways, "chain"}}}},
     // 8 ranks, 64 KiB 20 (chain 56), 1 MiB 279 us (chain 382).
     {{C::broadcast, 4, 8, no, no, no}, {{{32 * KiB, "tree"}, {kAlways, "scatter_allgather"}}}},
     {{C::broadcast}, {{{8 * KiB, "tree"}, {kAlways, "chain"}}}},
 
-    {{C::reduce, 1, 8, yes}, {{{256 * KiB, "linear"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
+    // TCP, 8 MiB: 4 ranks 9.9 and 11.5 ms (chain), 8 ranks 22.9 and 26.7 ms.
+    {{C::reduce, 1, 8, yes, yes}, {{{kAlways, "linear"}}}},
+    // Shared memory, 1 MiB: 4 ranks 327 and 429 us (chain), 8 ranks 1266 and 1375 us.
+    {{C::reduce, 4, 8, yes, no}, {{{2 * MiB, "linear"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
+    {{C::reduce, 1, 3, yes, no},
+     {{{256 * KiB, "linear"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
     // 4 ranks: 64 KiB 14.7 (chain 18.9), 1 MiB 189 us (chain 166).
     {{C::reduce, 4, 4, no, no, no},
      {{{128 * KiB, "tree"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
@@ -126,8 +160,11 @@ constexpr Group kGroups[] = {
     {{C::reduce, 1, 8}, {{{8 * KiB, "linear"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
     {{C::reduce, 9}, {{{8 * KiB, "tree"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
 
-    // The other ranks wait for the root's system calls: 4 ranks, 8 B 5.9 and 2.5 us.
-    {{C::scatter, 1, kMany, yes, yes}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
+    // The other ranks wait for the root's system calls: 4 ranks, 8 B 5.9 and 2.5 us. But blocks of
+    // other ranks pass through a tree: 4 ranks, 256 B 6.1 and 8.5 us (on an AMD 13.0 and 12.9); 8
+    // ranks, 2 KiB 33 and 44, 8 KiB 63 and 194 us.
+    {{C::scatter, 1, 8, yes, yes}, {{{128, "tree"}, {kAlways, "linear"}}}},
+    {{C::scatter, 9, kMany, yes, yes}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
     // 8 ranks: 8 B 0.31 (linear 0.62), 64 KiB 19.7 us (linear 6.4).
     {{C::scatter, 5, 8, no, no, no}, {{{2 * KiB, "tree"}, {kAlways, "linear"}}}},
     {{C::scatter, 1, 8}, {{{kAlways, "linear"}}}},
@@ -150,9 +187,12 @@ constexpr Group kGroups[] = {
     {{C::gather, 9}, {{{8 * KiB, "tree"}, {kAlways, "linear", 4}}}},
 
     // "pairwise" waits for every rank's turn, so it is used only when the time depends on the
-    // bytes: 4 ranks over TCP, 4 MiB 15.8 and 11.4 ms.
+    // bytes: 4 ranks over TCP, 4 MiB 15.8 and 11.4 ms. Over TCP bruck sends fewer messages than
+    // direct: 8 ranks, 2 KiB 182 and 228 us; 4 ranks, 4 KiB 23 and 30 us on an Intel, 60 and 66 us
+    // on an AMD. But 3 ranks, 341 B: 43 and 35 us.
+    {{C::alltoall, 3, 3, yes, yes}, {{{kAlways, "direct"}}}},
     {{C::alltoall, 1, 8, yes, yes},
-     {{{1 * KiB, "bruck"}, {2 * MiB, "direct"}, {kAlways, "pairwise"}}}},
+     {{{4 * KiB, "bruck"}, {2 * MiB, "direct"}, {kAlways, "pairwise"}}}},
     // Shared memory: 4 ranks, 8 B 5.9 and 2.7 us; 8 ranks, 64 KiB 936 and 612 us.
     {{C::alltoall, 1, 8, yes, no}, {{{kAlways, "direct"}}}},
     // 4 ranks: 8 B 0.59 (pairwise 0.76); 8 ranks: 16 KiB 8.7 us (pairwise 10.8).

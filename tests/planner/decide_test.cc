@@ -178,7 +178,7 @@ TEST_CASE("decisions of the default profile, written out") {
        "ring\n"
        "reduce: linear to 49152, chain\n"
        "reducescatter: halving to 384, direct to 768, halving to 49152, direct\n"
-       "broadcast: linear to 1536, tree to 12288, linear to 24576, scatter_allgather to 393216, "
+       "broadcast: linear to 1536, tree to 12288, linear to 24576, scatter_allgather to 786432, "
        "chain\n"
        "scatter: linear\n"
        "gather: linear to 6144, linear/3\n"

@@ -108,21 +108,27 @@ TEST_CASE("reductions use what was measured or modelled, size by size") {
        {"1-2: oneshot to 32768, direct", "3-8: oneshot to 8192, direct",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
   same(Collective::allreduce, {kCrowded},
-       {"1-2: oneshot to 32768, direct", "3: parameter_server to 65536, direct",
+       {"1-3: oneshot to 32768, direct",
         "4: oneshot to 256, butterfly to 32768, halving_doubling to 1048576, ring",
-        "5-8: parameter_server to 65536, direct",
+        "5: oneshot to 4096, parameter_server to 32768, parameter_server/2 to 2097152, direct",
+        "6-8: parameter_server to 32768, parameter_server/2 to 2097152, direct",
         "9-: parameter_server to 262144, tree to 1048576, ring"});
   same(Collective::allreduce, {kCrowdedNetwork},
-       {"1-2: oneshot to 32768, direct", "3-4: butterfly to 32768, halving_doubling",
-        "5-8: parameter_server to 131072, halving_doubling to 524288, direct",
+       {"1-2: oneshot to 32768, direct",
+        "3: butterfly to 32768, parameter_server/2 to 4194304, direct",
+        "4: butterfly to 32768, halving_doubling",
+        "5-7: parameter_server to 32768, parameter_server/2",
+        "8: parameter_server to 131072, halving_doubling to 524288, direct",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
   same(Collective::reduce, {kOwn},
        {"1-3: linear to 8192, chain", "4: tree to 131072, chain", "5-8: tree to 2097152, chain",
         "9-: tree to 8192, chain"});
   same(Collective::reduce, {kOwnNetwork, onDevices(kOwn)},
        {"1-8: linear to 8192, chain", "9-: tree to 8192, chain"});
-  same(Collective::reduce, {kCrowded, kCrowdedNetwork},
-       {"1-8: linear to 262144, chain", "9-: tree to 8192, chain"});
+  same(
+      Collective::reduce, {kCrowded},
+      {"1-3: linear to 262144, chain", "4-8: linear to 2097152, chain", "9-: tree to 8192, chain"});
+  same(Collective::reduce, {kCrowdedNetwork}, {"1-8: linear", "9-: tree to 8192, chain"});
   same(Collective::reducescatter, {kOwn, kOwnNetwork, kCrowded},
        {"1-8: direct", "9-: halving to 262144, ring"});
   same(Collective::reducescatter, {kCrowdedNetwork},
@@ -152,7 +158,9 @@ TEST_CASE("movements use what was measured or modelled, size by size") {
         "9-: tree to 8192, chain"});
   same(Collective::broadcast, {kOwnNetwork, onDevices(kOwn)}, {"1-: tree to 8192, chain"});
   same(Collective::broadcast, {kCrowded},
-       {"1-8: tree to 8192, linear to 262144, chain", "9-: tree to 8192, chain"});
+       {"1-2: tree to 8192, linear to 262144, chain",
+        "3-4: tree to 8192, linear to 262144, scatter_allgather to 2097152, chain",
+        "5-8: tree to 8192, linear to 2097152, chain", "9-: tree to 8192, chain"});
   same(Collective::broadcast, {kCrowdedNetwork},
        {"1-4: chain to 8192, linear to 262144, chain", "5-8: tree to 8192, linear to 262144, chain",
         "9-: tree to 8192, chain"});
@@ -160,7 +168,8 @@ TEST_CASE("movements use what was measured or modelled, size by size") {
        {"1-4: linear", "5-8: tree to 2048, linear", "9-: tree to 8192, linear"});
   same(Collective::scatter, {kOwnNetwork, onDevices(kOwn), kCrowded},
        {"1-8: linear", "9-: tree to 8192, linear"});
-  same(Collective::scatter, {kCrowdedNetwork}, {"1-: tree to 8192, linear"});
+  same(Collective::scatter, {kCrowdedNetwork},
+       {"1-8: tree to 128, linear", "9-: tree to 8192, linear"});
   same(Collective::gather, {kOwn}, {"1-8: linear", "9-: tree to 8192, linear/4"});
   same(Collective::gather, {kOwnNetwork, kCrowded, kCrowdedNetwork},
        {"1-2: linear", "3: linear to 4096, linear/2", "4: linear to 4096, linear/3",
@@ -175,7 +184,8 @@ TEST_CASE("movements use what was measured or modelled, size by size") {
        {"1-8: pairwise", "9-: bruck to 512, pairwise"});
   same(Collective::alltoall, {kCrowded}, {"1-8: direct", "9-: bruck to 512, pairwise"});
   same(Collective::alltoall, {kCrowdedNetwork},
-       {"1-8: bruck to 1024, direct to 2097152, pairwise", "9-: bruck to 512, pairwise"});
+       {"1-2: bruck to 4096, direct to 2097152, pairwise", "3: direct",
+        "4-8: bruck to 4096, direct to 2097152, pairwise", "9-: bruck to 512, pairwise"});
   same(Collective::barrier, {kOwn, kOwnNetwork, kCrowded, kCrowdedNetwork}, {"1-: dissemination"});
 }
 
@@ -183,16 +193,18 @@ TEST_CASE("deterministic mode uses only what is proved to reduce in rank order")
   same(Collective::allreduce, {ordered(kOwn), ordered(kOwnNetwork)},
        {"1-2: oneshot to 32768, direct", "3-8: oneshot to 8192, direct", "9-: direct"});
   same(Collective::allreduce, {ordered(kCrowded)},
-       {"1-2: oneshot to 32768, direct", "3: parameter_server to 65536, direct",
-        "4: oneshot to 256, direct", "5-8: parameter_server to 65536, direct",
+       {"1-3: oneshot to 32768, direct", "4: oneshot to 256, direct",
+        "5: oneshot to 4096, parameter_server to 32768, parameter_server/2 to 2097152, direct",
+        "6-8: parameter_server to 32768, parameter_server/2 to 2097152, direct",
         "9-: parameter_server to 262144, direct"});
   same(Collective::allreduce, {ordered(kCrowdedNetwork)},
-       {"1-2: oneshot to 32768, direct", "3-4: direct", "5-8: parameter_server to 131072, direct",
-        "9-: direct"});
+       {"1-2: oneshot to 32768, direct", "3: parameter_server/2 to 4194304, direct", "4: direct",
+        "5-7: parameter_server to 32768, parameter_server/2",
+        "8: parameter_server to 131072, direct", "9-: direct"});
   same(Collective::reduce, {ordered(kOwn), ordered(kOwnNetwork)},
        {"1-2: linear to 8192, chain", "3-: linear"});
-  same(Collective::reduce, {ordered(kCrowded), ordered(kCrowdedNetwork)},
-       {"1-2: linear to 262144, chain", "3-: linear"});
+  same(Collective::reduce, {ordered(kCrowded)}, {"1-2: linear to 262144, chain", "3-: linear"});
+  same(Collective::reduce, {ordered(kCrowdedNetwork)}, {"1-: linear"});
   same(Collective::reducescatter, {ordered(kOwn), ordered(kOwnNetwork), ordered(kCrowded)},
        {"1-: direct"});
   same(Collective::reducescatter, {ordered(kCrowdedNetwork)},
