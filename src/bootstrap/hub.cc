@@ -92,6 +92,7 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 void Hub::Impl::accept(net::Accepted peer) {
   const bool by_standby = settings_.succession && settings_.succession->standby;
   if (stopped_ || (!acceptor_ && !by_standby)) return; // the listener is closed
+  if (peer.hello.communicator == Standby::kExcludes) return mayBeReplaced();
   if (peer.hello.size == 0 && peer.hello.purpose == net::Hello::Purpose::control)
     return knock(std::move(peer));
   if (tick_ == 0) scheduleTick(); // without members there is nothing to check

@@ -196,8 +196,9 @@ void Hub::Impl::chooseLater(int size, int rank, std::size_t turns) {
 void Hub::Impl::choose(World& world, int rank) {
   const auto offered = offered_.find(rank);
   if (offered == offered_.end() || !offered->second.address) return; // it has gone meanwhile
-  // Its hub would wait for ranks that have ended since the offer.
-  if (offered->second.expected != reachableRanks(world))
+  // Its hub would wait for ranks that have ended since the offer, or would not know which ranks may
+  // follow another hub.
+  if (world.changed || offered->second.expected != reachableRanks(world))
     return sendOffer(world, *world.members.at(rank));
   base::log(LogLevel::info, "rank ", rank, " hosts the control plane from now on");
   const frames::Moved moved{rank, *offered->second.address};

@@ -147,6 +147,10 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// had accepted the connection.
   void askCandidate();
   void hostHub();
+  /// For a hub that this process opens at `host`: the ranks that may follow another hub. These are
+  /// the ones that the last hub named. They are all other ranks if `unsure`, or if another hub has
+  /// said that it goes on without this rank.
+  std::set<int> mayHaveMoved(int host, bool unsure) const;
   void searchFailed(const Failure& why);
   void noticeStop();
   void beat(const frames::Beat& news);

@@ -37,8 +37,10 @@ void Membership::succeed(const frames::Succeed& offer) {
     hub.secret = secret_;
     hub.job = settings_.job;
     hub.size = settings_.size;
-    hub.succession = Hub::Succession{settings_.rank, job_,    offer.expected, present_,
-                                     generation_,    nullptr, standbys_,      maybe_moved_};
+    const int host = settings_.rank;
+    hub.succession =
+        Hub::Succession{host,        job_,    offer.expected, present_,
+                        generation_, nullptr, standbys_,      mayHaveMoved(host, false)};
     answer.address = ProcessJobs::ofProcess().host(hub);
     std::lock_guard lock(mutex_);
     offered_ = answer.address;

@@ -164,19 +164,24 @@ void Membership::hostHub() {
   hub.job = settings_.job;
   hub.size = settings_.size;
   noticeStop();
-  std::set<int> maybe_moved = maybe_moved_;
-  if (awake_ || standby_->excluded(settings_.rank))
-    for (int rank = 0; rank < settings_.size; ++rank)
-      if (rank != search_->candidate && present_[static_cast<std::size_t>(rank)])
-        maybe_moved.insert(rank);
+  const int host = search_->candidate;
   hub.succession =
-      Hub::Succession{search_->candidate, job_,      present_,    present_,       generation_,
-                      standby_,           standbys_, maybe_moved, search_->spread};
+      Hub::Succession{host,           job_,     present_,  present_,
+                      generation_,    standby_, standbys_, mayHaveMoved(host, awake_.has_value()),
+                      search_->spread};
   try {
     ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {
     base::log(LogLevel::info, "the control plane cannot start here: ", error.what());
   }
+}
+
+std::set<int> Membership::mayHaveMoved(int host, bool unsure) const {
+  std::set<int> ranks = maybe_moved_;
+  if (unsure || standby_->excluded(settings_.rank))
+    for (int rank = 0; rank < settings_.size; ++rank)
+      if (rank != host && present_[static_cast<std::size_t>(rank)]) ranks.insert(rank);
+  return ranks;
 }
 
 void Membership::searchFailed(const Failure& why) {

@@ -37,6 +37,7 @@ void Standby::Peers::accept(int size, net::Accepted peer) {
   if (hello.communicator == kExcludes) {
     excluded.insert(hello.rank);
     if (on_exclusion) on_exclusion();
+    if (taker) taker(std::move(peer)); // on_exclusion() does not find a hub that is ending
     return;
   }
   if (taker) return taker(std::move(peer));
