@@ -401,7 +401,7 @@ void exchangeNamesMissingRanks(const MakeMeet& make) {
         expect(awaitFailure(*session, kLimit), "the late rank hears of it");
         ends[at(rank)] = outcomeOf(session->failure());
       } else {
-        ends[at(rank)] = outcomeOf([&] { session->allGather({}, 400ms); });
+        ends[at(rank)] = outcomeOf([&] { session->allGather({}, 1500ms); });
       }
     });
     INFO(size << " ranks");

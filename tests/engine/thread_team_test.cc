@@ -34,7 +34,7 @@ TEST_CASE("every part of every round is done once, before run() returns", "[thre
 
 TEST_CASE("a sleeping thread team wakes up for new work", "[thread_team]") {
   ThreadTeam team(3);
-  std::chrono::nanoseconds fastest = std::chrono::seconds(60);
+  std::vector<std::chrono::nanoseconds> times;
   for (int round = 0; round < 4; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30)); // longer than the threads poll
     const auto begin = std::chrono::steady_clock::now();
@@ -42,10 +42,11 @@ TEST_CASE("a sleeping thread team wakes up for new work", "[thread_team]") {
     auto job = [&](std::size_t) { ++done; };
     team.run(job);
     REQUIRE(done == 3);
-    fastest = std::min(fastest, std::chrono::steady_clock::now() - begin);
+    times.push_back(std::chrono::steady_clock::now() - begin);
   }
   // A thread that is not woken polls once a second.
-  CHECK(fastest < std::chrono::milliseconds(500));
+  std::sort(times.begin(), times.end());
+  CHECK(times[2] < std::chrono::milliseconds(500)); // one round may be disturbed
 }
 
 TEST_CASE("a forked child drops a thread team and leaves its own threads alone", "[thread_team]") {

@@ -168,11 +168,11 @@ TEST_CASE("doctor: each fault of a network is one line with its remedy", "[comma
   if (!hasHosts()) return;
   const Planted faults[] = {
       {"one of 4 links is slow", "--ranks 4 --mbit 0",
-       "[ $RONDO_RANK = 2 ] && tc qdisc replace dev rail0 root tbf rate 50mbit burst 125000 "
+       "[ $RONDO_RANK = 2 ] && tc qdisc replace dev rail0 root tbf rate 20mbit burst 125000 "
        "latency 200ms",
        "(rank 2) moves ", 0},
       {"one of 2 rails is slow on one host", "--ranks 4 --rails 2 --mbit 0",
-       "[ $RONDO_RANK = 1 ] && tc qdisc replace dev rail1 root tbf rate 50mbit burst 125000 "
+       "[ $RONDO_RANK = 1 ] && tc qdisc replace dev rail1 root tbf rate 20mbit burst 125000 "
        "latency 200ms",
        " by tcp over rail1, where the median of the ", 0},
       {"an interface that is not there", "--ranks 3",

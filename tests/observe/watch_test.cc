@@ -179,8 +179,10 @@ TEST_CASE("watch: ten looks at one hang name one culprit", "[command]") {
 TEST_CASE("watch: another watch that comes and ends is no rank of the job", "[command]") {
   const TemporaryFolder folder;
   shell(start(folder.file("job"), "none", "RONDO_HEARTBEAT=30") +
-            "timeout -s KILL 4 $RONDO watch --interval 0.2 --json $PIDS >other\n" + kMoreLooks +
-            kEnd,
+            "$RONDO watch --interval 0.2 --json $PIDS >other &\nOTHER=$!\n"
+            "for TRY in $(seq 600); do [ -s other ] && break; sleep 0.1; done\n"
+            "kill -9 $OTHER\n" +
+            kMoreLooks + kEnd,
         kDeadline);
   CHECK(!linesOf(readFile(folder.file("job") + "/other")).empty());
   const auto objects = objectsOf(folder.file("job"));
@@ -222,7 +224,7 @@ TEST_CASE("watch: a job that starts after the watch of all jobs is found", "[com
             "\n$RONDO watch --interval 0.2 --json >early &\nEARLY=$!\n"
             "for TRY in $(seq 600); do [ -s early ] && break; sleep 0.1; done\n" +
             start(folder.file("job"), "none", "RONDO_HEARTBEAT=60") +
-            "for TRY in $(seq 1200); do grep -q $NUMBER ../early && break; sleep 0.1; done\n"
+            "for TRY in $(seq 1200); do grep -q \"$NUMBER\" ../early && break; sleep 0.1; done\n"
             "kill $EARLY\n" +
             kEnd,
         kDeadline);
@@ -414,8 +416,8 @@ TEST_CASE("watch: a process number does not mean the process of that number on a
       linesBeside(kTwoRanks, 2,
                   "$RONDO dump $PIDS -o - | sed 's/\"host\":\"[^\"]*\"/\"host\":\"far\"/;\n"
                   "  s/\"job\":\"[^\"]*\"/\"job\":\"00000000deadbeef\"/' >dumps\n"
-                  "for PROCESS in all $PIDS; do\n"
-                  "  $RONDO watch --once --json $PROCESS --from 'cat dumps; exec sleep 100'\ndone");
+                  "for CHOICE in '--job 00000000deadbeef' $PIDS; do\n"
+                  "  $RONDO watch --once --json $CHOICE --from 'cat dumps; exec sleep 100'\ndone");
   REQUIRE(pages.size() == 3);
   CHECK(pages[0].find("deadbeef") != std::string::npos);
   for (const std::size_t page : {1, 2}) {

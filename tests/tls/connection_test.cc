@@ -390,7 +390,7 @@ struct Halfway {
 
 TEST_CASE("tls: a peer that stops, ends or sends garbage in the middle of the handshake") {
   const NoLeak check;
-  Host host(loopback(), Secret::random(), 300ms);
+  Host host(loopback(), Secret::random(), 1s);
   Halfway silent(host);
   CHECK(silent.raw.closed()); // at the limit
   CHECK(host.rejects(1));
@@ -466,7 +466,7 @@ TEST_CASE("tls: a listener that is silent, ends or sends garbage in the middle o
   }
   {
     FalseHost host(secret, [](RawPeer&, const Key&) {});
-    const std::string error = errorOf(dialOf(host, secret, 500ms), ErrorCode::timeout);
+    const std::string error = errorOf(dialOf(host, secret, 3s), ErrorCode::timeout);
     CHECK(has(error, "closed the connection during the handshake"));
     CHECK(host.tries > 1); // it may have been dropped for others, and dials again
   }

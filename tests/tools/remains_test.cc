@@ -64,7 +64,7 @@ TEST_CASE("run: remaining processes get time to write a rank's output that they 
           "[run]") {
   for (const char* tag : {"", "--tag"}) {
     const Outcome outcome = shell(std::string("$RONDO run -p 1 ") + tag +
-                                  " -- sh -c '(sleep 0.3; echo late) & exit 0'");
+                                  " -- sh -c '(sleep 0.1; echo late) & exit 0'");
     CHECK(outcome.status == 0);
     CHECK(outcome.out == (*tag ? "[0] late\n" : "late\n"));
     CHECK(outcome.err == "");

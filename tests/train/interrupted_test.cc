@@ -22,7 +22,7 @@ const std::string kTrain =
 /// soon as there is a checkpoint.
 Outcome disturbed(const std::string& file, const std::string& then) {
   // The background jobs of a shell ignore SIGINT by default.
-  return shell("env --default-signal=INT $RONDO " + kTrain + "--checkpoint " + file +
+  return shell("env --default-signal=INT $RONDO " + kTrain + "--pace 10 --checkpoint " + file +
                " --checkpoint-every 50 &\nJOB=$!\nwhile [ ! -e " + file +
                " ]; do sleep 0.01; done\n" + then + "\nwait $JOB\n");
 }
