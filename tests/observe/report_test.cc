@@ -26,9 +26,9 @@ std::string start(const std::string& folder, const std::string& fault,
          "for TRY in $(seq 600); do\n  [ $(grep -c ready out) = 4 ] && break\n  sleep 0.1\ndone\n"
          "PIDS=$(sed -n 's/^ready . //p' out)\ntouch go\n";
 }
-/// Dumps the ranks when the report contains the text, or for the 20th time: on a busy machine they
-/// may be late to what the text says.
-std::string dumpOnce(const std::string& text) {
+/// Shell code: dumps the ranks until the report contains the text, at most 20 times. On a busy
+/// machine the ranks need longer to come to where the text is true.
+std::string dumpWhen(const std::string& text) {
   return "sleep 1.5\nfor TRY in $(seq 20); do\n  sleep 1\n  rm -f dumps/*\n"
          "  $RONDO dump $PIDS -o dumps >dumped\n"
          "  $RONDO report dumps --json 2>&1 | grep -qF '" +
@@ -81,7 +81,7 @@ TEST_CASE("a job that hangs: dumps from outside name the late rank and its call"
       const Outcome outcome =
           shell(start(folder.file("job"), fault.fault,
                       std::string("RONDO_HEARTBEAT=60 RONDO_TRANSPORT=") + transport) +
-                    dumpOnce(fault.text) + kEnd,
+                    dumpWhen(fault.text) + kEnd,
                 400);
       REQUIRE(countOf(readFile(folder.file("job/dumped")), "process ") == 4);
       const Report report = reportOf(folder.file("job/dumps"));
@@ -95,7 +95,7 @@ TEST_CASE("a job that hangs: dumps from outside name the late rank and its call"
 
 TEST_CASE("a rank that waits for a message: the report names the sender that never sent") {
   const TemporaryFolder folder;
-  shell(start(folder.file("job"), "unsent", "RONDO_HEARTBEAT=60") + dumpOnce("never_sent") + kEnd,
+  shell(start(folder.file("job"), "unsent", "RONDO_HEARTBEAT=60") + dumpWhen("never_sent") + kEnd,
         400);
   const Report report = reportOf(folder.file("job/dumps"));
   INFO(report.page.dump(2));
@@ -169,7 +169,7 @@ TEST_CASE("ranks without a fault: no culprit, at any moment of the job") {
 
 TEST_CASE("a report refuses broken and foreign dumps by name, and uses the others") {
   const TemporaryFolder folder;
-  shell(start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") + dumpOnce("rank 2 never entered") +
+  shell(start(folder.file("job"), "skip", "RONDO_HEARTBEAT=60") + dumpWhen("rank 2 never entered") +
             kEnd,
         400);
   const std::string dumps = folder.file("job/dumps");

@@ -141,39 +141,35 @@ TEST_CASE("endpoint: rondo watch answers while its looks take longer than the in
   const TemporaryFolder folder;
   // 2000 calls of each of these processes, which each look reads: for longer than 0.05 s.
   const int processes = kWholeGrid ? 50 : 5;
-  const Outcome outcome = shell(
+  const std::string script =
       "cd " + folder.file("") +
-          "\npython3 - >dumps <<'END'\n"
-          "for pid in range(" +
-          std::to_string(processes) +
-          "):\n"
-          "  print('{\"rondo_dump\":2,\"host\":\"far\",\"pid\":%d,\"state\":\"R\",\"time_ns\":9}' "
-          "% "
-          "pid)\n"
-          "  print('{\"communicator\":\"c\",\"job\":\"j\",\"rank\":%d,\"size\":50,\"open\":true,'\n"
-          "        "
-          "'\"transports\":\"shm\",\"entered\":2000,\"totals\":[{\"collective\":\"allreduce\",'\n"
-          "        '\"calls\":2000,\"bytes\":9}],\"waits\":[]}' % pid)\n"
-          "  for call in range(2000):\n"
-          "    "
-          "print('{\"record_id\":%d,\"collective_seq_id\":%d,\"is_p2p\":false,\"profiling_name\":'"
-          "\n"
-          "          "
-          "'\"rondo:AllReduce\",\"count\":1,\"state\":\"completed\",\"time_created_ns\":1,'\n"
-          "          '\"time_completed_ns\":2}' % (call + 1, call + 1))\n"
-          "  print('{\"end\":true,\"lines\":2003}')\nEND\n"
-          "$RONDO watch --interval 0.05 --prometheus 0 --job j \\\n"
-          "  --from 'while cat dumps; do sleep 1; done' >watched 2>err &\nWATCH=$!\n"
-          "for TRY in $(seq 300); do grep -q metrics err && break; sleep 0.1; done\n"
-          "for TRY in $(seq 100); do\n"
-          "  timeout 30 python3 -c 'import sys, urllib.request as r;"
-          " print(r.urlopen(sys.argv[1]).read().decode())' $(sed 's/metrics: //' err) >page || "
-          "break\n"
-          "  [ $(grep -c 'rondo_job=\"j\"' page) -ge " +
-          std::to_string(processes) +
-          " ] && break\n"
-          "  sleep 0.3\ndone\ncat page\nkill $WATCH; wait\n",
-      400);
+      "\npython3 - >dumps <<'END'\n"
+      "for pid in range(" +
+      std::to_string(processes) +
+      "):\n"
+      "  print('{\"rondo_dump\":2,\"host\":\"far\",\"pid\":%d,\"state\":\"R\",\"time_ns\":9}' % "
+      "pid)\n"
+      "  print('{\"communicator\":\"c\",\"job\":\"j\",\"rank\":%d,\"size\":50,\"open\":true,'\n"
+      "        "
+      "'\"transports\":\"shm\",\"entered\":2000,\"totals\":[{\"collective\":\"allreduce\",'\n"
+      "        '\"calls\":2000,\"bytes\":9}],\"waits\":[]}' % pid)\n"
+      "  for call in range(2000):\n"
+      "    "
+      "print('{\"record_id\":%d,\"collective_seq_id\":%d,\"is_p2p\":false,\"profiling_name\":'\n"
+      "          '\"rondo:AllReduce\",\"count\":1,\"state\":\"completed\",\"time_created_ns\":1,'\n"
+      "          '\"time_completed_ns\":2}' % (call + 1, call + 1))\n"
+      "  print('{\"end\":true,\"lines\":2003}')\nEND\n"
+      "$RONDO watch --interval 0.05 --prometheus 0 --job j \\\n"
+      "  --from 'while cat dumps; do sleep 1; done' >watched 2>err &\nWATCH=$!\n"
+      "for TRY in $(seq 300); do grep -q metrics err && break; sleep 0.1; done\n"
+      "for TRY in $(seq 100); do\n"
+      "  timeout 30 python3 -c 'import sys, urllib.request as r;"
+      " print(r.urlopen(sys.argv[1]).read().decode())' $(sed 's/metrics: //' err) >page || break\n"
+      "  [ $(grep -c 'rondo_job=\"j\"' page) -ge " +
+      std::to_string(processes) +
+      " ] && break\n"
+      "  sleep 0.3\ndone\ncat page\nkill $WATCH; wait\n";
+  const Outcome outcome = shell(script, 400);
   INFO(outcome.out << outcome.err << readFile(folder.file("err")));
   CHECK(countOf(outcome.out, "rondo_job=\"j\"") >= processes);
 }

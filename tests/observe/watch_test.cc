@@ -30,8 +30,8 @@ using nlohmann::json;
 /// it has printed the job (or after two minutes), the fault on rank 2 begins. $JOB is the launcher,
 /// $PIDS the ranks, $WATCH the watch, $NUMBER the number of the job.
 ///
-/// A watch of all jobs would also read those of the tests that run beside this one, which takes
-/// minutes if they have hundreds of communicators and a sanitizer slows the watch down.
+/// The watch gets $PIDS. Without them it would also read the jobs of tests that run at the same
+/// time. If these have hundreds of communicators, that takes minutes with a sanitizer.
 std::string start(const std::string& folder, const std::string& fault,
                   const std::string& environment) {
   return "mkdir -p " + folder + "\ncd " + folder + "\nenv RONDO_HEARTBEAT=10 " + environment +
