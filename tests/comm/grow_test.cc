@@ -251,7 +251,7 @@ TEST_CASE("join() says why a rank cannot join") {
   content.secret.bytes[7] ^= std::byte{1};
   has(refusal(content.encode()), "the listener does not know this job's secret");
   CHECK(id.value.waiting() == 0);
-  options.init_timeout = 300ms;
+  options.init_timeout = 2s;
   has(refusal(id.value), "they did not call grow() in time");
   options.init_timeout = 60s;
   std::thread withdraws([&] {

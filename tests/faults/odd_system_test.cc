@@ -16,7 +16,7 @@ namespace {
 constexpr int kRanks = 3;
 
 Outcome odd(const std::string& how, const std::string& settings, const std::string& program) {
-  return shell("timeout -s KILL 60 env RONDO_TIMEOUT=10 RONDO_INIT_TIMEOUT=3 " + settings +
+  return shell("timeout -s KILL 110 env RONDO_TIMEOUT=20 RONDO_INIT_TIMEOUT=15 " + settings +
                " LD_PRELOAD=" RONDO_TEST_PROGRAMS "/libodd_system.so ODD_SYSTEM=" + how +
                " " RONDO_COMMAND " " + program);
 }

@@ -52,7 +52,7 @@ start() {
   "$@" >out 2>err &
   JOB=$!
   for TRY in $(seq 300); do [ $(grep -c ready out) = 4 ] && break; sleep 0.1; done
-  RANKS=$(sed -n 's/^ready . //p' out)
+  RANKS=$(sort -k 2n out | sed -n 's/^ready . //p')
 }
 # Looks until something is found.
 look() { for TRY in $(seq 10); do rondo watch --once "$@" && continue; break; done; }
@@ -123,9 +123,9 @@ PROVOCATIONS = [
                 "export RONDO_HEARTBEAT=60\n"
                 "start rondo run -p 4 -- $TESTS/program_growing $PWD/id\n"
                 "set -- $RANKS\nkill -STOP $2\n"
-                "RONDO_INIT_TIMEOUT=1 timeout 3 $TESTS/program_growing $PWD/id 4\n"
-                "$TESTS/program_growing $PWD/id 4 & NEW=$!\nsleep 1\nkill -STOP $NEW\n"
-                "kill -CONT $2\nsleep 1\nkill -9 $NEW\n"
+                "RONDO_INIT_TIMEOUT=3 timeout 20 $TESTS/program_growing $PWD/id 4\n"
+                "$TESTS/program_growing $PWD/id 4 & NEW=$!\nsleep 3\nkill -STOP $NEW\n"
+                "kill -CONT $2\nsleep 3\nkill -9 $NEW\n"
                 "for TRY in $(seq 100); do grep -q 'grows later' err && break; sleep 0.1; done\n"
                 "finish"),
     Provocation(["mismatch: rank 1 calls AllReduce"],

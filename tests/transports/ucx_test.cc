@@ -248,9 +248,9 @@ TEST_CASE("ucx: a rank that closes right after a large message has been taken do
 // Proves: after a failure, a rank that closes does not wait for receipts that will never come.
 TEST_CASE("ucx: ranks that close do not wait for messages that were not received") {
   if (!ucxKind()) return;
-  // The fastest round counts, because in the others the process may have got no processor time.
+  // One fast round is enough, because in the others the process may have got no processor time.
   auto shortest = std::chrono::steady_clock::duration::max();
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < 20 && shortest >= kUcxEnd / 2; ++round) {
     World world(*ucxKind(), 2);
     const Bytes body = patternOf(1, 2 * kUcxEagerBytes);
     {

@@ -19,6 +19,7 @@ function(rondo_interposer name)
   target_link_options(rondo_${name} PRIVATE LINKER:-z,defs LINKER:--version-script=${exports})
   set_target_properties(rondo_${name} PROPERTIES LINK_DEPENDS ${exports} INSTALL_RPATH "$ORIGIN"
                         BUILD_WITH_INSTALL_RPATH ON)
+  rondo_precompile(rondo_${name})
   if(RONDO_INSTALL)
     install(TARGETS rondo_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
             COMPONENT library)

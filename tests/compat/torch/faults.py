@@ -99,7 +99,7 @@ def late(rank, size, how):
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     short = datetime.timedelta(milliseconds=400)
     if rank == 1:
-        time.sleep(1.5)
+        time.sleep(4)
         with raises(Broken, "barrier"):
             dist.barrier()
         return leave()
@@ -116,7 +116,7 @@ def late(rank, size, how):
             backend.allreduce([torch.ones(10)], options).wait()
         else:
             dist.group.WORLD.monitored_barrier(timeout=short)
-    assert 0.3 < time.monotonic() - began < 1.4, "it did not end at its own deadline"
+    assert 0.3 < time.monotonic() - began < 3.9, "it did not end at its own deadline"
     return leave()
 
 
@@ -183,7 +183,7 @@ def monitored(rank, size, absent, every, words):
     """The error contains Gloo's text, which programs match."""
     dist.barrier()
     if rank in absent:
-        time.sleep(1)
+        time.sleep(3)
     else:
         if rank > 0:
             words = (f"Rank {rank} successfully reached monitoredBarrier, but received errors "

@@ -281,7 +281,7 @@ class Rank {
     Use now = use();
     if (!first_) first_ = now;
     // What the last communicator used is given back by other threads.
-    for (int i = 0; i < 200 && !within(now, *first_, world_.ranks); ++i) {
+    for (int i = 0; i < 1000 && !within(now, *first_, world_.ranks); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       now = use();
     }
