@@ -106,10 +106,12 @@ void Hub::Impl::inquiryOver(World& world, Group& group) {
 }
 
 void Hub::Impl::answered(World& world, const Member& member, const frames::ProgressReport& report) {
-  const auto groups = world.groups; // a copy, because conclude() may change the map
+  const auto groups = world.groups; // a copy, because what is called may change the map
   for (const auto& [id, group] : groups) {
-    if (group->accusation && group->accusation->ask == report.answer_to)
+    if (group->accusation && group->accusation->ask == report.answer_to) {
       group->accusation->answered = true;
+      decideAccusation(world, *group);
+    }
     if (!group->inquiry || group->inquiry->ask != report.answer_to) continue;
     group->inquiry->awaited.erase(member.rank);
     if (group->inquiry->awaited.empty()) conclude(world, *group);
@@ -152,15 +154,16 @@ void Hub::Impl::accuse(World& world, Group& group, int accuser, const Failure& f
   const bool asks = failure.code == ErrorCode::unresponsive && member != world.members.end() &&
                     member->second->reachable();
   group.accusation->timer =
-      later(asks ? kAnswerLimit : kDeathLimit, world, group, &Impl::accusationConfirmed);
+      later(asks ? kAnswerLimit : kDeathLimit, world, group, &Impl::decideAccusation);
   if (!asks) return;
   group.accusation->ask = ++asks_;
   member->second->link->send(Type::ask, frames::Ask{asks_, group.id});
 }
 
-void Hub::Impl::accusationConfirmed(World& world, Group& group) {
+void Hub::Impl::decideAccusation(World& world, Group& group) {
   if (!group.accusation) return;
   const Group::Accusation accusation = *std::exchange(group.accusation, {});
+  loop_->cancel(accusation.timer);
   const int accused = group.members[static_cast<std::size_t>(accusation.failure.culprit)];
   const auto member = world.members.find(accused);
   // If the accused rank has not connected to this hub yet, the accuser knows best.

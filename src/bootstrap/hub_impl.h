@@ -108,7 +108,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// A rank reports that it lost another. Waits a moment for news of that rank's death. If the rank
   /// is said to be silent, asks it for an answer.
   void accuse(World& world, Group& group, int accuser, const Failure& failure);
-  void accusationConfirmed(World& world, Group& group);
+  void decideAccusation(World& world, Group& group);
   void lost(int size, int rank, const std::string& why);
   /// Fails the ranks that meet, if a rank that ended without joining is missing.
   void failForEnded(World& world);

@@ -3,8 +3,8 @@
 # change in the project does not rebuild them. tools/check_includes checks that each file includes
 # what it uses.
 
-option(RONDO_PRECOMPILE_OWN "Precompile Rondo's most used headers too, with Clang: a whole build is
-        faster, but a change of one of these headers compiles everything again" OFF)
+option(RONDO_PRECOMPILE_OWN "With Clang: precompile Rondo's most used headers too" OFF)
+# A whole build is then faster, but a change of one of these headers compiles everything again.
 # They include most of the layers' headers. None of them depends on a target's definitions.
 set(precompiled_own src/comm/communicator_impl.h src/train/models/model.h)
 set(precompiled_own_tests tests/support/ranks.h tests/support/host_block.h)
