@@ -38,7 +38,7 @@ void checkCall(const ncclCollConfig_t* given) {
 
 template <class Call>
 ncclResult_t configured(const char* function, const ncclCollConfig_t* config, const Call& call) {
-  const ncclResult_t checked = answer(function, [&] {
+  const ncclResult_t checked = answerInGroup(function, [&] {
     checkCall(config);
     return ncclSuccess;
   });

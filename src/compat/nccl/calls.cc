@@ -35,6 +35,29 @@ class Call {
     }
   }
 
+  /// AlltoAll in place, which Rondo's AlltoAll refuses: as in NCCL, a send to and a receive from
+  /// each rank, after which the buffer's content is undefined.
+  ncclResult_t exchangeInPlace(void* buffer, std::size_t count, DataType type) const {
+    Groups::start();
+    try {
+      for (int peer = 0; peer < member_->comm.size(); ++peer) {
+        auto* const block =
+            static_cast<std::byte*>(buffer) + static_cast<std::size_t>(peer) * count * sizeOf(type);
+        CollectiveCall message{
+            .collective = Collective::sendrecv, .count = count, .type = type, .root = peer};
+        message.output = block;
+        run(message);
+        message.output = nullptr;
+        message.input = block;
+        message.sending = true;
+        run(message);
+      }
+    } catch (const Refusal& refusal) {
+      Groups::fail(refusal);
+    }
+    return Groups::end();
+  }
+
  private:
   ncclResult_t make(const CollectiveCall& call) const {
     Communicator& comm = member_->comm;
@@ -48,9 +71,7 @@ class Call {
       comm.call(call);
       return ncclSuccess;
     }
-    Work work = comm.callAsync(call);
-    member_->add(work);
-    return member_->config.blocking || work.test() ? ncclSuccess : ncclInProgress;
+    return member_->started(comm.callAsync(call));
   }
 
   const std::shared_ptr<Member> member_;
@@ -62,7 +83,7 @@ class Call {
 NCCL_EXPORT(ncclResult_t, AllReduce,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)) {
-  return answer("ncclAllReduce", [&] {
+  return answerInGroup("ncclAllReduce", [&] {
     const Call call(comm, stream);
     const DataType type = typeOf(datatype);
     return call.run({.collective = Collective::allreduce,
@@ -77,7 +98,7 @@ NCCL_EXPORT(ncclResult_t, AllReduce,
 NCCL_EXPORT(ncclResult_t, Reduce,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
              ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)) {
-  return answer("ncclReduce", [&] {
+  return answerInGroup("ncclReduce", [&] {
     const Call call(comm, stream);
     const DataType type = typeOf(datatype);
     return call.run({.collective = Collective::reduce,
@@ -93,7 +114,7 @@ NCCL_EXPORT(ncclResult_t, Reduce,
 NCCL_EXPORT(ncclResult_t, ReduceScatter,
             (const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)) {
-  return answer("ncclReduceScatter", [&] {
+  return answerInGroup("ncclReduceScatter", [&] {
     const Call call(comm, stream);
     const DataType type = typeOf(datatype);
     return call.run({.collective = Collective::reducescatter,
@@ -108,7 +129,7 @@ NCCL_EXPORT(ncclResult_t, ReduceScatter,
 NCCL_EXPORT(ncclResult_t, Broadcast,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answer("ncclBroadcast", [&] {
+  return answerInGroup("ncclBroadcast", [&] {
     const Call call(comm, stream);
     return call.run({.collective = Collective::broadcast,
                      .input = sendbuff,
@@ -122,7 +143,7 @@ NCCL_EXPORT(ncclResult_t, Broadcast,
 NCCL_EXPORT(ncclResult_t, Bcast,
             (void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
              cudaStream_t stream)) {
-  return answer("ncclBcast", [&] {
+  return answerInGroup("ncclBcast", [&] {
     const Call call(comm, stream);
     return call.run({.collective = Collective::broadcast,
                      .input = buff,
@@ -136,7 +157,7 @@ NCCL_EXPORT(ncclResult_t, Bcast,
 NCCL_EXPORT(ncclResult_t, AllGather,
             (const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answer("ncclAllGather", [&] {
+  return answerInGroup("ncclAllGather", [&] {
     const Call call(comm, stream);
     return call.run({.collective = Collective::allgather,
                      .input = sendbuff,
@@ -149,8 +170,10 @@ NCCL_EXPORT(ncclResult_t, AllGather,
 NCCL_EXPORT(ncclResult_t, AlltoAll,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answer("ncclAlltoAll", [&] {
+  return answerInGroup("ncclAlltoAll", [&] {
     const Call call(comm, stream);
+    if (sendbuff == recvbuff && count > 0)
+      return call.exchangeInPlace(recvbuff, count, typeOf(datatype));
     return call.run({.collective = Collective::alltoall,
                      .input = sendbuff,
                      .output = recvbuff,
@@ -162,7 +185,7 @@ NCCL_EXPORT(ncclResult_t, AlltoAll,
 NCCL_EXPORT(ncclResult_t, Gather,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answer("ncclGather", [&] {
+  return answerInGroup("ncclGather", [&] {
     const Call call(comm, stream);
     return call.run({.collective = Collective::gather,
                      .input = sendbuff,
@@ -176,7 +199,7 @@ NCCL_EXPORT(ncclResult_t, Gather,
 NCCL_EXPORT(ncclResult_t, Scatter,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answer("ncclScatter", [&] {
+  return answerInGroup("ncclScatter", [&] {
     const Call call(comm, stream);
     return call.run({.collective = Collective::scatter,
                      .input = sendbuff,
@@ -190,7 +213,7 @@ NCCL_EXPORT(ncclResult_t, Scatter,
 NCCL_EXPORT(ncclResult_t, Send,
             (const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
              cudaStream_t stream)) {
-  return answer("ncclSend", [&] {
+  return answerInGroup("ncclSend", [&] {
     const Call call(comm, stream);
     return call.run({.collective = Collective::sendrecv,
                      .input = sendbuff,
@@ -204,7 +227,7 @@ NCCL_EXPORT(ncclResult_t, Send,
 NCCL_EXPORT(ncclResult_t, Recv,
             (void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
              cudaStream_t stream)) {
-  return answer("ncclRecv", [&] {
+  return answerInGroup("ncclRecv", [&] {
     const Call call(comm, stream);
     return call.run({.collective = Collective::sendrecv,
                      .output = recvbuff,

@@ -28,6 +28,10 @@ Config configHere(const ncclConfig_t* given) {
 
 } // namespace
 
+Config configOfChild(const ncclConfig_t* given, const Config& parent) {
+  return given ? configHere(given) : parent;
+}
+
 ncclUniqueId asNccl(const UniqueId& made) {
   ncclUniqueId id{};
   std::memcpy(id.internal, made.bytes.data(), made.bytes.size());
@@ -48,12 +52,12 @@ Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size) {
 
 namespace {
 
-ncclResult_t finishOrPromise(ncclComm& handle, bool blocking, ncclComm_t* comm) {
+ncclResult_t finishOrPromise(ncclComm& handle, bool awaited, ncclComm_t* comm) {
   if (Groups::open()) {
-    Groups::add(handle);
+    Groups::add(handle, awaited);
     return ncclSuccess;
   }
-  if (!blocking) return ncclInProgress;
+  if (!awaited) return ncclInProgress;
   try {
     handle.await();
   } catch (...) {
@@ -65,9 +69,10 @@ ncclResult_t finishOrPromise(ncclComm& handle, bool blocking, ncclComm_t* comm) 
 
 } // namespace
 
-ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, ncclComm_t* comm) {
+ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, bool awaited,
+                     ncclComm_t* comm) {
   *comm = ncclComm::make(std::move(making), config, device);
-  return finishOrPromise(**comm, config.blocking, comm);
+  return finishOrPromise(**comm, awaited, comm);
 }
 
 ncclResult_t handOut(ncclComm::Making making, const Config& config, Member& parent,
@@ -75,7 +80,7 @@ ncclResult_t handOut(ncclComm::Making making, const Config& config, Member& pare
   ncclComm* const handle = ncclComm::make(std::move(making), config, parent.device);
   *comm = joins ? handle : nullptr;
   parent.add({handle, joins});
-  return finishOrPromise(*handle, config.blocking, comm);
+  return finishOrPromise(*handle, parent.config.blocking, comm);
 }
 
 ncclResult_t initRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank,
@@ -85,7 +90,7 @@ ncclResult_t initRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int 
   const Config values = configHere(config);
   const Options options = optionsOfThread();
   auto making = Communicator::createAsync(meetingOf(id, rank, nranks), options);
-  return handOut(std::move(making), values, options.device, comm);
+  return handOut(std::move(making), values, options.device, values.blocking, comm);
 }
 
 namespace {
@@ -125,7 +130,7 @@ ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
   const auto parent = ncclComm::known(comm).active();
   if (color < Communicator::kNoColor)
     refuse(ncclInvalidArgument, "color " + std::to_string(color) + " is negative");
-  const Config values = configOf(config, parent->config);
+  const Config values = configOfChild(config, parent->config);
   const bool joins = color != Communicator::kNoColor;
   if (parent->revoked()) {
     // A revoked communicator runs no calls, but its ranks are alive. They build a new communicator
@@ -148,7 +153,7 @@ ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t*
   if (count < 1 || !excluded) refuse(ncclInvalidArgument, "no rank is to be left out");
   if (flags != 0 && flags != kShrinkAbort)
     refuse(ncclInvalidArgument, "flags " + std::to_string(flags) + " are unknown; valid: 0, 1");
-  const Config values = configOf(config, parent->config);
+  const Config values = configOfChild(config, parent->config);
   const std::span<const int> left(excluded, static_cast<std::size_t>(count));
   // The remaining ranks no longer use the old communicator, so its calls in flight end.
   if (flags == kShrinkAbort) parent->revoke();
@@ -158,6 +163,7 @@ ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t*
 /// Ends this rank's part of the communicator. Calls in flight on other ranks continue if they need
 /// nothing from this rank.
 ncclResult_t end(ncclComm_t comm, bool abort) {
+  if (!comm) return ncclSuccess; // as in NCCL, for handles that a split without this rank left null
   ncclComm& handle = ncclComm::known(comm);
   const auto member = handle.end();
   if (!member) return ncclSuccess;
@@ -184,19 +190,20 @@ NCCL_EXPORT(ncclResult_t, GetUniqueId, (ncclUniqueId * uniqueId)) {
 
 NCCL_EXPORT(ncclResult_t, CommInitRank,
             (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank)) {
-  return answer("ncclCommInitRank", [&] { return initRank(comm, nranks, commId, rank, nullptr); });
+  return answerInGroup("ncclCommInitRank",
+                       [&] { return initRank(comm, nranks, commId, rank, nullptr); });
 }
 
 NCCL_EXPORT(ncclResult_t, CommInitRankConfig,
             (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config)) {
-  return answer("ncclCommInitRankConfig",
-                [&] { return initRank(comm, nranks, commId, rank, config); });
+  return answerInGroup("ncclCommInitRankConfig",
+                       [&] { return initRank(comm, nranks, commId, rank, config); });
 }
 
 NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
             (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
              ncclConfig_t* config)) {
-  return answer("ncclCommInitRankScalable", [&] {
+  return answerInGroup("ncclCommInitRankScalable", [&] {
     needAddress(commIds, "the list of ids");
     if (nId < 1 || nId > nranks)
       refuse(ncclInvalidArgument, std::to_string(nId) + " ids; valid: 1 to the number of ranks, " +
@@ -207,24 +214,25 @@ NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
 }
 
 NCCL_EXPORT(ncclResult_t, CommInitAll, (ncclComm_t * comm, int ndev, const int* devlist)) {
-  return answer("ncclCommInitAll", [&] { return initAll(comm, ndev, devlist); });
+  return answerInGroup("ncclCommInitAll", [&] { return initAll(comm, ndev, devlist); });
 }
 
 NCCL_EXPORT(ncclResult_t, CommSplit,
             (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config)) {
-  return answer("ncclCommSplit", [&] { return split(comm, color, key, newcomm, config); });
+  return answerInGroup("ncclCommSplit", [&] { return split(comm, color, key, newcomm, config); });
 }
 
 NCCL_EXPORT(ncclResult_t, CommShrink,
             (ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
              ncclConfig_t* config, int shrinkFlags)) {
-  return answer("ncclCommShrink", [&] {
+  return answerInGroup("ncclCommShrink", [&] {
     return shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
   });
 }
 
 NCCL_EXPORT(ncclResult_t, CommRevoke, (ncclComm_t comm, int revokeFlags)) {
-  return answer("ncclCommRevoke", [&] {
+  return answerInGroup("ncclCommRevoke", [&] {
+    if (!comm) return ncclSuccess;
     if (revokeFlags != 0)
       refuse(ncclInvalidArgument,
              "flags " + std::to_string(revokeFlags) + " are unknown; valid: 0");
@@ -234,7 +242,8 @@ NCCL_EXPORT(ncclResult_t, CommRevoke, (ncclComm_t comm, int revokeFlags)) {
 }
 
 NCCL_EXPORT(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
-  return answer("ncclCommFinalize", [&] {
+  return answerInGroup("ncclCommFinalize", [&] {
+    if (!comm) return ncclSuccess;
     ncclComm& handle = ncclComm::known(comm);
     const auto member = handle.member();
     handle.finalize();
@@ -245,11 +254,11 @@ NCCL_EXPORT(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
 }
 
 NCCL_EXPORT(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
-  return answer("ncclCommDestroy", [&] { return end(comm, false); });
+  return answerInGroup("ncclCommDestroy", [&] { return end(comm, false); });
 }
 
 NCCL_EXPORT(ncclResult_t, CommAbort, (ncclComm_t comm)) {
-  return answer("ncclCommAbort", [&] { return end(comm, true); });
+  return answerInGroup("ncclCommAbort", [&] { return end(comm, true); });
 }
 
 } // namespace rondo::compat::nccl

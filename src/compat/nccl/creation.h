@@ -13,12 +13,18 @@ UniqueId asRondo(const ncclUniqueId& id);
 /// Returns the rendezvous that the id describes. Throws Error(invalid_argument).
 Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size);
 
+/// The configuration of a communicator that is made from another one. As in NCCL, it is the
+/// parent's if the program passes none; otherwise fields that are not set have their defaults.
+Config configOfChild(const ncclConfig_t* given, const Config& parent);
+
 /// Gives the program the handle of a communicator that is being created. Returns at once inside a
-/// group and in nonblocking mode; otherwise returns when the communicator is created.
-ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, ncclComm_t* comm);
-/// As above, for a communicator that is created from `parent`. The parent is busy until then.
-/// `joins`: whether this rank is a member of the new communicator. If not, the handle is null and
-/// an error is reported on the parent.
+/// group and if not `awaited`; otherwise returns when the communicator is created.
+ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, bool awaited,
+                     ncclComm_t* comm);
+/// As above, for a communicator that is created from `parent`, whose mode says whether the call
+/// waits. The parent is busy until the communicator is created. `joins`: whether this rank is a
+/// member of the new communicator. If not, the handle is null and an error is reported on the
+/// parent.
 ncclResult_t handOut(ncclComm::Making making, const Config& config, Member& parent,
                      ncclComm_t* comm, bool joins = true);
 

@@ -32,16 +32,23 @@ void noteInGroup(const Refusal& refusal);
 /// The frame of every exported function: turns exceptions into result codes, and puts the
 /// function's name in front of the error text.
 template <class Body>
-ncclResult_t answer(const char* function, const Body& body) noexcept {
+ncclResult_t answer(const char* function, const Body& body, bool fails_group = false) noexcept {
   try {
     return body();
   } catch (...) {
     Refusal refusal = currentRefusal();
     refusal.text.insert(0, std::string(function) + ": ");
     setLastError(refusal.text);
-    noteInGroup(refusal);
+    if (fails_group) noteInGroup(refusal);
     return refusal.result;
   }
+}
+
+/// The same for functions that move data, and that make or end communicators: as in NCCL, their
+/// error is also that of the thread's open group. Errors of queries are not.
+template <class Body>
+ncclResult_t answerInGroup(const char* function, const Body& body) noexcept {
+  return answer(function, body, true);
 }
 
 [[noreturn]] inline void refuse(ncclResult_t result, std::string text) {

@@ -10,8 +10,13 @@ namespace rondo::compat::nccl {
 
 namespace {
 
+struct Making {
+  ncclComm* handle;
+  bool awaited;
+};
+
 struct State {
-  std::vector<ncclComm*> making;
+  std::vector<Making> making;
   std::vector<std::shared_ptr<Member>> members;
   std::vector<cudaStream_t> streams; ///< of calls on host memory; the group's end waits for them
   std::optional<Refusal> failed;
@@ -27,18 +32,13 @@ std::optional<State> leave() {
   return std::exchange(state, {});
 }
 
-void drop() {
-  calls->drop();
-  calls.reset();
-}
-
-/// Finishes the communicators that were created in the group. Waits for those in blocking mode. An
-/// error of one communicator is the error of the group, and none of the group's calls are made.
+/// Finishes the communicators that were created in the group. An error of one communicator is the
+/// error of the group, and none of the group's calls are made.
 ncclResult_t finishMaking(State& group) {
   ncclResult_t result = ncclSuccess;
-  for (ncclComm* one : group.making) {
+  for (const Making& one : group.making) {
     try {
-      if (one->blocking()) one->await();
+      if (one.awaited) one.handle->await();
       else result = ncclInProgress;
     } catch (...) {
       if (!group.failed) group.failed = currentRefusal();
@@ -47,25 +47,30 @@ ncclResult_t finishMaking(State& group) {
   return result;
 }
 
+/// Ends the thread's group of calls, also if something throws. Drops calls that were not made.
+struct Over {
+  bool made = false;
+  ~Over() {
+    if (!made) calls->drop();
+    calls.reset();
+  }
+};
+
 ncclResult_t makeCalls(State& group) {
+  Over over;
   for (cudaStream_t stream : group.streams) CudaDriver::get().synchronize(stream);
   const bool waits = std::all_of(group.members.begin(), group.members.end(),
                                  [](const auto& member) { return member->waits(); });
-  // The thread's group ends even if one of its calls throws.
-  struct Over {
-    ~Over() { calls.reset(); }
-  } const over;
+  over.made = true;
   if (waits) {
     calls->end();
     return ncclSuccess;
   }
-  Work work = calls->start();
-  bool blocking = true;
-  for (const auto& member : group.members) {
-    member->add(work);
-    blocking &= member->config.blocking;
-  }
-  return blocking || work.test() ? ncclSuccess : ncclInProgress;
+  const Work work = calls->start();
+  ncclResult_t result = ncclSuccess;
+  for (const auto& member : group.members)
+    if (member->started(work) == ncclInProgress) result = ncclInProgress;
+  return result;
 }
 
 } // namespace
@@ -82,7 +87,7 @@ ncclResult_t Groups::end() {
   if (!group) return ncclSuccess;
   const ncclResult_t made = finishMaking(*group);
   if (group->failed) {
-    drop();
+    const Over over;
     throw *group->failed;
   }
   const ncclResult_t called = makeCalls(*group);
@@ -92,14 +97,14 @@ ncclResult_t Groups::end() {
 float Groups::simulate() {
   std::optional<State> group = leave();
   if (!group) return 0;
+  const Over over;
   finishMaking(*group);
-  const auto time = calls->predict();
-  drop();
   if (group->failed) throw *group->failed;
+  const auto time = calls->predict();
   return std::chrono::duration<float, std::micro>(time).count();
 }
 
-void Groups::add(ncclComm& making) { state.making.push_back(&making); }
+void Groups::add(ncclComm& making, bool awaited) { state.making.push_back({&making, awaited}); }
 
 void Groups::add(const std::shared_ptr<Member>& member, cudaStream_t stream) {
   const auto addOnce = [](auto& list, const auto& one) {

@@ -138,7 +138,7 @@ Config checked(const Growth& call, ncclComm_t comm, const Member& parent) {
                                     std::to_string(parent.comm.size()) + " already");
   if (parent.device >= 0)
     refuse(ncclInvalidUsage, "communicators on GPUs do not grow; make a new one of all ranks");
-  return configOf(call.config, parent.config);
+  return configOfChild(call.config, parent.config);
 }
 
 /// The call of an old rank. A rank with wrong arguments also takes part in the agreement; otherwise
@@ -167,7 +167,8 @@ ncclResult_t grow(ncclComm_t comm, const Growth& call) {
   });
   ncclComm_t nowhere = nullptr;
   const ncclResult_t result =
-      handOut(std::move(grown), values, parent->device, call.newcomm ? call.newcomm : &nowhere);
+      handOut(std::move(grown), values, parent->device, parent->config.blocking,
+              call.newcomm ? call.newcomm : &nowhere);
   // The program gets no handle that could report the error, so it is reported here.
   if (!call.newcomm) refuse(own.refused, own.why);
   return result;
@@ -202,7 +203,7 @@ NCCL_EXPORT(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* uniqu
 NCCL_EXPORT(ncclResult_t, CommGrow,
             (ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank,
              ncclComm_t* newcomm, ncclConfig_t* config)) {
-  return answer("ncclCommGrow", [&] {
+  return answerInGroup("ncclCommGrow", [&] {
     const Growth call{nRanks, uniqueId, rank, newcomm, config};
     return comm ? grow(comm, call) : join(call);
   });

@@ -110,6 +110,7 @@ std::optional<Refusal> ncclComm::made() {
 
 Refusal ncclComm::state() {
   std::shared_ptr<Member> member;
+  bool ends = false;
   {
     const std::lock_guard lock(mutex_);
     if (ended_) refuse(ncclInvalidArgument, "the communicator was destroyed before");
@@ -117,8 +118,9 @@ Refusal ncclComm::state() {
     if (failed_) return *failed_;
     if (!member_) return {ncclSuccess, ""};
     member = member_;
+    ends = finalized_;
   }
-  const bool busy = member->busy();
+  const bool busy = member->polled() || ends ? member->busy() : member->hasChildren();
   if (const auto error = member->error()) return *error;
   if (busy) return {ncclInProgress, "calls are on their way"};
   return {ncclSuccess, ""};

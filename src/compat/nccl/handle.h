@@ -38,7 +38,6 @@ struct ncclComm {
   std::optional<rondo::compat::nccl::Refusal> made();
   /// For ncclCommGetAsyncError(): ncclInProgress, ncclSuccess, or the rank's error.
   rondo::compat::nccl::Refusal state();
-  bool blocking() const { return config_.blocking; }
   void finalize();
   /// Detaches the communicator from the handle and returns it. It ends when the last call that uses
   /// it returns. Waits for a communicator that is being created.

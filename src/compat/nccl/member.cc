@@ -29,10 +29,15 @@ void Member::sweep() {
   });
 }
 
-void Member::add(Work work) {
+ncclResult_t Member::started(Work work) {
+  if (work.test()) {
+    work.wait();
+    return ncclSuccess;
+  }
   const std::lock_guard lock(mutex_);
   sweep();
   started_.push_back(std::move(work));
+  return polled() ? ncclInProgress : ncclSuccess;
 }
 
 void Member::add(const Child& child) {
@@ -45,6 +50,12 @@ bool Member::busy() {
   const std::lock_guard lock(mutex_);
   sweep();
   return !started_.empty() || !children_.empty();
+}
+
+bool Member::hasChildren() {
+  const std::lock_guard lock(mutex_);
+  sweep();
+  return !children_.empty();
 }
 
 void Member::drain() {

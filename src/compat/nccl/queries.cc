@@ -144,14 +144,14 @@ NCCL_EXPORT(ncclResult_t, CommRegister,
 
 NCCL_EXPORT(ncclResult_t, CommDeregister, (const ncclComm_t comm, void* handle)) {
   return answer("ncclCommDeregister", [&] {
-    ncclComm::known(comm).member()->deregister(handle);
+    if (handle) ncclComm::known(comm).member()->deregister(handle);
     return ncclSuccess;
   });
 }
 
 NCCL_EXPORT(ncclResult_t, CommWindowRegister,
             (ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win, int winFlags)) {
-  return answer("ncclCommWindowRegister", [&] {
+  return answerInGroup("ncclCommWindowRegister", [&] {
     const auto member = ncclComm::known(comm).active();
     needAddress(win, "the address of the window");
     // All flags up to 2.32's are about the GPUs' network, which Rondo does not use here.
@@ -166,7 +166,7 @@ NCCL_EXPORT(ncclResult_t, CommWindowRegister,
 
 NCCL_EXPORT(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t win)) {
   return answer("ncclCommWindowDeregister", [&] {
-    ncclComm::known(comm).member()->deregister(win);
+    if (win) ncclComm::known(comm).member()->deregister(win);
     return ncclSuccess;
   });
 }

@@ -142,8 +142,8 @@ double scalarOf(const void* scalar, DataType type) {
   }
 }
 
-Config configOf(const ncclConfig_t* given, const Config& inherited) {
-  if (!given) return inherited;
+Config configOf(const ncclConfig_t* given) {
+  if (!given) return {};
   if (given->magic != RONDO_NCCL_CONFIG_MAGIC)
     refuse(ncclInvalidArgument, "config: it was not made by NCCL_CONFIG_INITIALIZER");
   // The structure of a client of another version is longer or shorter.
@@ -161,7 +161,7 @@ Config configOf(const ncclConfig_t* given, const Config& inherited) {
       config.minCTAs > config.maxCTAs)
     refuse(ncclInvalidArgument, "config: minCTAs " + std::to_string(config.minCTAs) +
                                     " is more than maxCTAs " + std::to_string(config.maxCTAs));
-  Config values = inherited;
+  Config values;
   if (config.blocking != RONDO_NCCL_UNSET) values.blocking = config.blocking == 1;
   return values;
 }

@@ -19,9 +19,9 @@ double scalarOf(const void* scalar, DataType type);
 struct Config {
   bool blocking = true;
 };
-/// Returns `inherited` if `given` is null. Throws Refusal(ncclInvalidArgument) for values out of
+/// Returns the defaults if `given` is null. Throws Refusal(ncclInvalidArgument) for values out of
 /// range.
-Config configOf(const ncclConfig_t* given, const Config& inherited = {});
+Config configOf(const ncclConfig_t* given);
 
 /// The options from the environment. The device is RONDO_DEVICE, else the thread's current GPU if
 /// there is one, else host memory.

@@ -79,6 +79,15 @@ static void groups(Held* held) {
   REQUIRE(ncclBroadcast(&one, &one, 1, ncclInt, 99, comm, 0) == ncclInvalidArgument);
   REQUIRE(ncclGroupEnd() == ncclInvalidArgument && says("root 99") && first == -1);
   REQUIRE(ncclGroupEnd() == ncclInvalidUsage && says("ncclGroupStart"));
+  /* The error of a query is not the group's. */
+  int none = 0;
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&one, &first, 1, ncclInt, ncclSum, comm, 0));
+  REQUIRE(ncclCommCount(NULL, &none) == ncclInvalidArgument);
+  REQUIRE(ncclMemFree(&none) == ncclInvalidArgument);
+  OK(ncclGroupEnd());
+  REQUIRE(first == held->size);
+  first = -1;
   /* ncclGroupSimulateEnd() runs no call either. */
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   OK(ncclGroupStart());
@@ -90,6 +99,18 @@ static void groups(Held* held) {
   REQUIRE(ncclGroupSimulateEnd(&info) == ncclInvalidArgument);
   REQUIRE(sumOf(comm) == held->size);
   OK(ncclCommDestroy(other));
+}
+
+/* As nccl-tests does, though the buffer's content is undefined afterwards. */
+static void allToAllInPlace(Held* held) {
+  const ncclComm_t comm = held->comms[0];
+  int blocks[2 * MOST_RANKS] = {0};
+  OK(ncclAlltoAll(blocks, blocks, 2, ncclInt, comm, 0));
+  REQUIRE(sumOf(comm) == held->size);
+  OK(ncclGroupStart());
+  OK(ncclAlltoAll(blocks, blocks, 1, ncclInt, comm, 0));
+  OK(ncclGroupEnd());
+  REQUIRE(sumOf(comm) == held->size);
 }
 
 static void operators(Held* held) {
@@ -180,7 +201,6 @@ static void refusals(Held* held) {
   REQUIRE(ncclReduce(a, b, 1, ncclInt, ncclSum, -1, comm, 0) == bad);
   REQUIRE(ncclSend(a, 1, ncclInt, held->size, comm, 0) == bad && says("peer"));
   REQUIRE(ncclRecv(a, 1, ncclInt, -1, comm, 0) == bad);
-  REQUIRE(ncclAlltoAll(a, a, 1, ncclInt, comm, 0) == bad && says("in place"));
   REQUIRE(ncclCommCount(comm, NULL) == bad);
   REQUIRE(ncclCommGetAsyncError(comm, NULL) == bad);
   REQUIRE(ncclCommUserRank(NULL, &number) == bad);
@@ -226,7 +246,12 @@ static void ends(Held* held) {
   REQUIRE(ncclCommCount(part, &number) == ncclInvalidArgument);
   REQUIRE(ncclCommGetAsyncError(part, &state) == ncclInvalidArgument);
   REQUIRE(ncclAllReduce(&number, &number, 1, ncclInt, ncclSum, part, 0) == ncclInvalidArgument);
-  REQUIRE(ncclCommDestroy(NULL) == ncclInvalidArgument);
+  OK(ncclCommDestroy(NULL));
+  OK(ncclCommAbort(NULL));
+  OK(ncclCommFinalize(NULL));
+  OK(ncclCommRevoke(NULL, 0));
+  OK(ncclCommDeregister(held->comms[0], NULL));
+  OK(ncclCommWindowDeregister(held->comms[0], NULL));
   REQUIRE(ncclGetLastError(part) != NULL);
 }
 
@@ -286,6 +311,15 @@ static void notBlockingSplits(Held* held) {
     finished(ncclCommFinalize(part), part);
     OK(ncclCommDestroy(part));
   }
+  /* A child whose configuration does not set its mode is blocking, as any communicator. */
+  ncclConfig_t unset = NCCL_CONFIG_INITIALIZER;
+  unset.splitShare = 1;
+  ncclComm_t whole = NULL;
+  finished(ncclCommSplit(comm, 0, 0, &whole, &unset), comm);
+  int one = 1, sum = 0;
+  REQUIRE(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, whole, 0) == ncclSuccess);
+  REQUIRE(sum == held->size);
+  OK(ncclCommDestroy(whole));
   /* The parent is in progress until the other ranks have called the split. */
   if (held->size > 1) {
     static __thread int go, none;
@@ -391,6 +425,18 @@ static void revokes(Held* held) {
   REQUIRE(sumOf(part) == held->size);
   OK(ncclCommDestroy(part));
   OK(ncclCommDestroy(whole));
+  /* Calls of a group that have failed when it ends are the group's error, in each mode. */
+  for (int blocking = 0; blocking < 2; ++blocking) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = blocking;
+    OK(ncclCommSplit(held->comms[0], 0, 0, &whole, &config));
+    REQUIRE(sumOf(held->comms[0]) == held->size);
+    OK(ncclCommRevoke(whole, 0));
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, whole, 0));
+    REQUIRE(ncclGroupEnd() == ncclRemoteError);
+    OK(ncclCommDestroy(whole));
+  }
 }
 
 static void* abortSoon(void* comm) {
@@ -462,6 +508,7 @@ static const struct {
 } all[] = {{"questions", 1, questions},
            {"splits", 1, splits},
            {"groups", 1, groups},
+           {"allToAllInPlace", 1, allToAllInPlace},
            {"operators", 1, operators},
            {"memory", 1, memory},
            {"refusals", 1, refusals},
