@@ -1,4 +1,5 @@
 // Implements the thread that matches messages to receives, and keeps messages without a receive.
+// Longer than 500 lines, because receives and the thread change the same state under one mutex.
 #include "compat/torch/messages.h"
 
 #include <unistd.h>
@@ -78,7 +79,7 @@ class Mailroom {
     const std::lock_guard lock(mutex_);
     return what();
   }
-  bool pendingFromAny() const;
+  bool pendingUntagged() const;
   void abort(const std::string& reason);
 
   Communicator& tagged() { return tagged_; }
@@ -205,11 +206,10 @@ void Mailroom::giveUp(Message& message, milliseconds after) {
   abort(text);
 }
 
-bool Mailroom::pendingFromAny() const {
+bool Mailroom::pendingUntagged() const {
   return read([this] {
-    return std::any_of(posted_.begin(), posted_.end(), [](const auto& message) {
-      return message->wanted_.tag == 0 && message->wanted_.source == Message::kAnyRank;
-    });
+    return std::any_of(posted_.begin(), posted_.end(),
+                       [](const auto& message) { return message->wanted_.tag == 0; });
   });
 }
 
@@ -267,11 +267,27 @@ void Mailroom::stop() {
 }
 
 bool Mailroom::step() {
+  bool moved = false;
+  // First, also after a failure: bodies in flight then end with an Error, and their receives wait.
+  std::optional<Error> wrong;
+  const auto finish = [&](std::optional<Arriving>& arriving) {
+    try {
+      if (arriving) moved |= finishArrived(arriving);
+    } catch (const Error& error) {
+      moved = true;
+      if (!wrong) wrong = error;
+    }
+  };
+  for (auto& arriving : arriving_) finish(arriving);
+  for (auto& arriving : plain_arriving_) finish(arriving);
+  std::erase_if(plain_arriving_, [](const auto& one) { return !one; });
+  if (failed_) return moved; // all receives have ended, and the communicators are aborted
+  if (wrong) throw Error(*wrong);
   if (const auto failure = plain_.failure()) throw Error(*failure);
-  const bool tagged = stepTagged();
-  const bool plain = stepPlain();
+  moved |= stepTagged();
+  moved |= stepPlain();
   endHopeless();
-  return tagged || plain;
+  return moved;
 }
 
 /// Whether a message of the rank has arrived. A rank that has left is not an error, since the
@@ -317,9 +333,8 @@ bool Mailroom::wants(int peer) const {
 bool Mailroom::stepTagged() {
   bool moved = false;
   for (int peer = 0; peer < tagged_.size(); ++peer) {
-    std::optional<Arriving>& arriving = arriving_[static_cast<std::size_t>(peer)];
-    if (arriving) moved |= finishArrived(arriving);
-    if (arriving || peer == tagged_.rank() || !wants(peer) || !arrived(tagged_, tagged_gone_, peer))
+    if (arriving_[static_cast<std::size_t>(peer)] || peer == tagged_.rank() || !wants(peer) ||
+        !arrived(tagged_, tagged_gone_, peer))
       continue;
     startTagged(peer);
     moved = true;
@@ -354,8 +369,6 @@ void Mailroom::startTagged(int peer) {
 
 bool Mailroom::stepPlain() {
   bool moved = false;
-  for (auto& arriving : plain_arriving_) moved |= finishArrived(arriving);
-  std::erase_if(plain_arriving_, [](const auto& one) { return !one; });
   std::set<int> looked_at; // polled for an earlier receive, which gets the next message first
   for (auto at = posted_.begin(); at != posted_.end();) {
     const std::shared_ptr<Message> message = *at;
@@ -495,6 +508,6 @@ std::shared_ptr<Message> Messenger::receive(const Message::Wanted& wanted) {
   return message;
 }
 
-bool Messenger::pendingFromAny() const { return room_->pendingFromAny(); }
+bool Messenger::pendingUntagged() const { return room_->pendingUntagged(); }
 
 } // namespace rondo::compat

@@ -72,9 +72,9 @@ class Messenger {
   /// Sends with a tag other than 0. Keep `memory` (an output) until the Work is done.
   rondo::Work send(const Array& from, int to, int tag, std::shared_ptr<void>& memory);
   std::shared_ptr<Message> receive(const Message::Wanted& wanted);
-  /// Whether a receive without a tag from any rank is pending. Later receives without a tag must
-  /// then be made here too, to keep their order.
-  bool pendingFromAny() const;
+  /// Whether a receive without a tag waits here: one from any rank, or one that was made after it.
+  /// Later receives without a tag must then be made here too, to keep their order.
+  bool pendingUntagged() const;
 
  private:
   const std::shared_ptr<Mailroom> room_;

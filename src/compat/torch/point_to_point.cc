@@ -39,7 +39,7 @@ WorkPointer Backend::recv(Tensors& tensors, int from, int tag) {
   const char* const name = "recv";
   const at::Tensor& tensor = single(tensors, name);
   const std::shared_ptr<Member>& member = memberOn(tensor.device(), name);
-  if (tag != 0 || (member->messenger && member->messenger->pendingFromAny()))
+  if (tag != 0 || (member->messenger && member->messenger->pendingUntagged()))
     return receive(tensors, from, tag);
   Copies copies(name);
   const Array a = toMove(copies.write(tensor), name);

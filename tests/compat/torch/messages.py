@@ -146,6 +146,41 @@ def other_size(rank, size):
     return True
 
 
+def other_size_without_tag(rank, size, source):
+    """The thread that matches messages has started a receive when its error comes. The group is
+    then shut down, which waits for that thread."""
+    with raises(dist.DistBackendError):
+        if rank == 0:
+            dist.recv(torch.zeros(6), source)
+        else:
+            dist.send(torch.ones(5), 0)
+            dist.barrier()
+    return True
+
+
+def named_after_any(rank, size):
+    """A receive from one rank waits behind one from any rank, and keeps its order to a later one
+    when the first has ended."""
+    if rank == 0:
+        anyone, first, second = torch.zeros(5), torch.zeros(5), torch.zeros(5)
+        from_any, earlier = dist.irecv(anyone), dist.irecv(first, 1)
+        from_any.wait()
+        same(anyone, filled(9))
+        later = dist.irecv(second, 1)
+        dist.barrier()
+        earlier.wait()
+        later.wait()
+        same(first, filled(1))
+        same(second, filled(2))
+        return
+    if rank == 2:
+        dist.send(filled(9), 0)
+    dist.barrier()
+    if rank == 1:
+        dist.send(filled(1), 0)
+        dist.send(filled(2), 0)
+
+
 def one_leaves(rank, size):
     """A rank that sends nothing may leave while others receive from any rank."""
     out = torch.zeros(5)
@@ -169,6 +204,7 @@ def test_any_rank():
         ranks(size, from_any_rank)
     ranks(3, moves_beside_collectives)
     ranks(3, one_leaves)
+    ranks(3, named_after_any)
 
 
 def test_over_tcp():
@@ -186,3 +222,4 @@ def test_time():
 
 def test_other_size():
     assert ranks(2, other_size) == [True, True]
+    assert ranks(2, other_size_without_tag, None) == [True, True]

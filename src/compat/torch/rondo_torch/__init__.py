@@ -27,7 +27,10 @@ def _end_groups(raised=None):
     if os.getpid() != _made_in or not dist.is_initialized() or dist.get_backend() != "rondo":
         return
     if raised is not None:
-        text = type(raised).__name__ + (f": {raised}" if str(raised) else "")
+        text = type(raised).__name__
+        with contextlib.suppress(Exception):  # str() is the program's own code
+            text += f": {raised}" if str(raised) else ""
+        text = text.encode(errors="replace").decode()  # Rondo's texts are UTF-8
         for group in list(dist.distributed_c10d._world.pg_map):
             with contextlib.suppress(AttributeError, RuntimeError):  # a group of another backend
                 group._get_backend(torch.device("cpu"))._abort(f"its program raised {text}")
