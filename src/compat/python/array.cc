@@ -83,6 +83,16 @@ DataType parse(nb::handle object, const Py_buffer& view, const Argument& argumen
   return *type;
 }
 
+/// The type that the dtype of the object names; nothing if Rondo does not have it.
+std::optional<DataType> typeByName(nb::handle object) {
+  if (!nb::hasattr(object, "dtype") || !nb::hasattr(object.attr("dtype"), "name"))
+    return std::nullopt;
+  const std::string called = nb::str(object.attr("dtype").attr("name")).c_str();
+  for (const DataType type : kDataTypes)
+    if (called == traits(type).numpy) return type;
+  return std::nullopt;
+}
+
 } // namespace
 
 Array::Array(nb::handle object, const Argument& argument, Access access) {
@@ -92,7 +102,7 @@ Array::Array(nb::handle object, const Argument& argument, Access access) {
     return;
   }
   if (fromDlpack(object, argument, access)) return;
-  if (nb::hasattr(object, "dtype")) refuseElement(object, argument);
+  if (nb::hasattr(object, "dtype") && !typeByName(object)) refuseElement(object, argument);
   refuse(argument.call,
          name(argument) + " is no array (" + textOf(object.type()) +
              "): it has neither the buffer protocol nor __dlpack__; pass a NumPy array");
@@ -145,18 +155,13 @@ bool Array::fromBuffer(nb::handle object, const Argument& argument, Access acces
 }
 
 bool Array::fromExtension(nb::handle object, const Argument& argument, Access access) {
-  if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "view")) return false;
-  const nb::object kind = object.attr("dtype");
-  if (!nb::hasattr(kind, "name")) return false;
-  const std::string called = nb::str(kind.attr("name")).c_str();
-  for (const DataType type : kDataTypes) {
-    if (called != traits(type).numpy) continue;
-    const nb::object bits = object.attr("view")(sizeOf(type) == 2 ? "uint16" : "uint8");
-    if (!fromBuffer(bits, argument, access)) return false;
-    type_ = type;
-    return true;
-  }
-  return false;
+  const auto type = typeByName(object);
+  // Types of other sizes are none of an extension's, and the views below would change the count.
+  if (!type || sizeOf(*type) > 2 || !nb::hasattr(object, "view")) return false;
+  const nb::object bits = object.attr("view")(sizeOf(*type) == 2 ? "uint16" : "uint8");
+  if (!fromBuffer(bits, argument, access)) return false;
+  type_ = *type;
+  return true;
 }
 
 namespace {

@@ -61,6 +61,18 @@ class Arguments(unittest.TestCase):
             self.refused("a is no array .*neither the buffer protocol nor __dlpack__",
                          self.comm.all_reduce, what)
 
+    def test_an_extension_of_a_wide_type_is_refused(self):
+        """As pandas.Index: a dtype of NumPy and view(), without the buffer protocol."""
+        class Index:
+            def __init__(self, values):
+                self.values, self.dtype = values, values.dtype
+
+            def view(self, kind):
+                return self.values.view(kind)
+
+        for kind in (np.int64, np.float64, np.float32):
+            self.refused("a is no array .*Index", self.comm.all_reduce, Index(np.zeros(4, kind)))
+
     def test_shapes(self):
         a = np.zeros(4)
         self.refused("out has 3 elements, but the call needs 4", self.comm.all_reduce, a,

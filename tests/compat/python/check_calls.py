@@ -184,6 +184,22 @@ class Failures(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "no such row"):
             rondo.run(job, 3)
 
+    def test_run_ends_all_jobs_whatever_the_text_of_the_error(self):
+        class Unspeakable(Exception):
+            def __str__(self):
+                raise RuntimeError
+
+        for error in (KeyError("\udcff"), Unspeakable()):
+            def job(comm):
+                if comm.rank == 1:
+                    raise error
+                comm.barrier()
+            unhandled = []
+            with self.subTest(type(error).__name__), self.assertRaises(type(error)), \
+                    mock.patch("threading.excepthook", unhandled.append):
+                rondo.run(job, 3, timeout=60)
+            self.assertEqual(unhandled, [])
+
     def test_run_raises_the_error_of_a_job_that_has_closed_its_communicator(self):
         def job(comm):
             if comm.rank == 0:

@@ -6,6 +6,16 @@ from rondo._errors import ArgumentError
 from rondo._rondo import threads
 
 
+def _text(error):
+    """The exception's class and text. str() is the program's own code, and Rondo's texts are UTF-8.
+    """
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:
+        text = type(error).__name__
+    return text.encode(errors="replace").decode()
+
+
 def run(job, ranks, **options):
     """Calls job(comm) on one thread for each of `ranks` ranks; returns the results in their order.
 
@@ -32,7 +42,7 @@ def run(job, ranks, **options):
             results[comm.rank] = job(comm)
         except BaseException as error:
             raised.append(error)
-            abort(f"the job of rank {comm.rank} raised {type(error).__name__}: {error}")
+            abort(f"the job of rank {comm.rank} raised {_text(error)}")
         finally:
             ended.release()
 

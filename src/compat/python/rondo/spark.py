@@ -136,7 +136,7 @@ def _told(comm, error):
     lines = "".join(traceback.format_exception(error))
     told = {"code": code, "culprit": culprit, "rank": comm.rank, "text": str(error),
             "traceback": lines}
-    if comm.failure() is None:
+    if not comm.closed and comm.failure() is None:
         comm.abort(_reason(comm.rank, error))
     failure = RuntimeError(_MARK + base64.b64encode(json.dumps(told).encode()).decode() + "\n"
                            + _bytes(told["text"]).decode())
