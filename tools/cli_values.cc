@@ -1,6 +1,8 @@
 // Validators of option values. Their errors list the valid values.
 #include "tools/cli_values.h"
 
+#include <cmath>
+
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 #include "rondo/transports.h"
@@ -48,6 +50,15 @@ CLI::Validator transportNames() {
   std::vector<std::string> names;
   for (const TransportInfo& transport : transports()) names.push_back(transport.name);
   return CLI::IsMember(names);
+}
+CLI::Validator notNan() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        double value = 0;
+        const bool number = CLI::detail::lexical_cast(text, value);
+        return number && std::isnan(value) ? "'" + text + "' is no number" : std::string();
+      },
+      "");
 }
 std::string transportHelp() {
   std::string text = "default: the fastest of ";

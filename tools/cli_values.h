@@ -17,6 +17,8 @@ CLI::Validator collectives();
 CLI::Validator dataTypes(); ///< "all" or a comma list
 CLI::Validator reduceOps(); ///< "all" or a comma list
 CLI::Validator transportNames();
+/// Refuses nan, which CLI::Range() accepts.
+CLI::Validator notNan();
 /// Describes the transports, for an option's help.
 std::string transportHelp();
 /// Whether the transport works between threads of one process only.

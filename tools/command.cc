@@ -3,7 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -38,6 +41,14 @@ std::string transportsOf(const Communicator& comm) {
 }
 
 namespace {
+
+/// The status, or an error if standard output could not be written: a buffer may have hidden that.
+int written(int status) {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout) && std::cout) return status;
+  return reportError(Error(ErrorCode::system,
+                           std::string("cannot write standard output: ") + std::strerror(errno)));
+}
 
 /// The command that the first words name: that of the program, of `rondo bench`, or of `rondo
 /// simulate train`.
@@ -148,11 +159,11 @@ int runCommand(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kSuccess : kUsage;
+    return written(app.exit(error) == 0 ? kSuccess : kUsage);
   }
   try {
     for (const auto& [word, action] : commands) {
-      if (app.got_subcommand(word)) return action();
+      if (app.got_subcommand(word)) return written(action());
     }
   } catch (const std::exception& error) {
     return reportError(error);

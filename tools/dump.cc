@@ -18,6 +18,7 @@
 
 #include "observe/dump.h"
 #include "rondo/error.h"
+#include "tools/cli_values.h"
 #include "tools/command.h"
 #include "tools/descriptor.h"
 #include "tools/dump_links.h"
@@ -143,7 +144,8 @@ Action addDump(CLI::App& parent, const std::vector<std::string>&) {
       ->capture_default_str();
   app->add_option("--interval", config->interval,
                   "With -o -: dump every so many seconds, also processes that start later")
-      ->check(CLI::Range(0.01, 3600.0));
+      ->check(CLI::Range(0.01, 3600.0))
+      ->check(notNan());
   app->add_option("--last", config->last,
                   "Only this many of the last calls of each communicator, and those in flight");
   app->footer(

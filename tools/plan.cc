@@ -294,6 +294,7 @@ void addMachineOptions(CLI::App& app, PlanConfig& config) {
   app.add_option("--memory-gbs", config.memory_gbs,
                  "With --ranks-per-gpu: measured speed of a GPU's memory, in GB/s")
       ->check(CLI::Range(1.0, 1e6))
+      ->check(notNan())
       ->needs(gpus);
 }
 
@@ -321,6 +322,14 @@ void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
   addNetworkOptions(app, config.network);
   for (const char* option : {"--profile", "--ideal", "--link", "--between", "--processors"})
     app.get_option(option)->excludes(algorithm);
+}
+
+/// Each of these says what the command does.
+void excludeEachOther(CLI::App& app) {
+  const char* const modes[] = {"--check", "--table", "--list", "--import", "--explain"};
+  for (const char* mode : modes)
+    for (const char* other : modes)
+      if (mode != other) app.get_option(mode)->excludes(app.get_option(other));
 }
 
 } // namespace
@@ -352,17 +361,16 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
                                    "1, 2 and 8, no races, correct data flow, closed forms");
   app->add_flag("--all", config->all, "With --check: all algorithms and collectives (default)")
       ->needs(check_flag);
-  auto* table_flag =
-      app->add_flag("--table", config->table, "Print two tables of costs: counts next to formulas");
+  app->add_flag("--table", config->table, "Print two tables of costs: counts next to formulas");
   app->add_option(
       "--bytes", config->bytes,
       "Sizes, as in rondo bench: those to compare (several, as 8,1M), for --table (one), or to cut "
       "into tiles");
   addMachineOptions(*app, *config);
-  auto* list_flag = app->add_flag("--list", config->list,
-                                  "List all algorithms and the collectives that they support");
+  app->add_flag("--list", config->list,
+                "List all algorithms and the collectives that they support");
   addViewOptions(*app, *config, algorithm);
-  check_flag->excludes(table_flag->excludes(list_flag))->excludes(list_flag);
+  excludeEachOther(*app);
   app->footer(
       "Exit status: 1 if a check fails or a count differs from its formula.\n\n"
       "Examples:\n"

@@ -173,7 +173,9 @@ Action addReport(CLI::App& parent, const std::vector<std::string>&) {
       ->needs(trace);
   app->add_option("--job", config->job, "The job to report on. Default: the one of most ranks");
   app->add_option("--torch", config->torch,
-                  "Write the dumps into this folder for PyTorch's analyser, and print no report");
+                  "Write the dumps into this folder for PyTorch's analyser, and print no report")
+      ->excludes(json)
+      ->excludes(trace);
   app->footer(
       "Prints for each communicator which rank is in which call, and names the culprit: a rank\n"
       "for which others wait, because it never entered their call, left, is stopped, has no\n"

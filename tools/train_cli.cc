@@ -99,6 +99,7 @@ class Adder {
             ->check(byteCount());
     CLI::Option* added = app_.add_option(flag_, value, help_);
     const TrainRange range = option_.typed == TrainRange() ? option_.range : option_.typed;
+    if constexpr (std::is_floating_point_v<Number>) added->check(notNan());
     if (range != TrainRange())
       added->check(CLI::Range(static_cast<Number>(range.least), static_cast<Number>(range.most)));
     return usual == 0 ? added : added->capture_default_str(); // 0 is explained by the help

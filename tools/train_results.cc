@@ -87,7 +87,13 @@ ResultsFile::ResultsFile(std::string path) : path_(std::move(path)) {
     }
     ++line;
   }
-  if (begin < text.size()) std::filesystem::resize_file(path_, begin);
+  if (begin == text.size()) return;
+  // A run that was killed may have written the begin of a line. Anything else is not ours to cut.
+  const std::string_view rest = std::string_view(text).substr(begin), key = "{\"name\":";
+  if (rest.substr(0, key.size()) != key.substr(0, rest.size()))
+    throw Error(ErrorCode::data,
+                path_ + ", line " + std::to_string(line) + " is no result of a run");
+  std::filesystem::resize_file(path_, begin);
 }
 
 const SweepResult* ResultsFile::find(const std::string& name, const std::string& options,

@@ -14,6 +14,7 @@
 #include "planner/stored.h"
 #include "rondo/error.h"
 #include "tools/bench/json.h"
+#include "tools/cli_values.h"
 #include "tools/command.h"
 #include "tools/parse.h"
 #include "tools/plan_text.h"
@@ -211,6 +212,7 @@ Action addTune(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("--seconds", config->seconds,
                   "About how long to measure; longer is more exact on a busy machine")
       ->check(CLI::Range(0.1, 600.0))
+      ->check(notNan())
       ->capture_default_str();
   app->add_option("--plot", config->plot,
                   "Draw the bandwidth by message size, measured and fitted, to this SVG file");

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rondo/error.h"
+#include "tools/cli_values.h"
 #include "tools/command.h"
 #include "tools/watch_print.h"
 #include "tools/watch_serve.h"
@@ -109,10 +110,12 @@ Action addWatch(CLI::App& parent, const std::vector<std::string>&) {
   app->add_flag("--json", options->json, "Print one JSON object per line and interval");
   app->add_option("--interval", options->interval, "Seconds between looks")
       ->check(CLI::Range(0.05, 3600.0))
+      ->check(notNan())
       ->capture_default_str();
   app->add_option("--patience", options->patience,
                   "Seconds without progress in a call until a rank is blamed")
       ->check(CLI::Range(0.1, 86400.0))
+      ->check(notNan())
       ->capture_default_str();
   app->add_option("--from", options->commands,
                   "A command that prints the dumps of another host; repeat it for each host")

@@ -62,9 +62,12 @@ PageServer::PageServer(const std::string& address) {
   if (host.size() > 1 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
   if (port.empty() || port.size() > 5 ||
-      port.find_first_not_of("0123456789") != std::string::npos || host.empty())
+      port.find_first_not_of("0123456789") != std::string::npos || std::stoi(port) > 65535 ||
+      host.empty())
     throw Error(ErrorCode::invalid_argument,
-                "'" + address + "' is not an address; write PORT or HOST:PORT");
+                "'" + address +
+                    "' is not an address; write PORT or HOST:PORT, with a port from 0 "
+                    "to 65535");
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;

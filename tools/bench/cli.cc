@@ -117,6 +117,7 @@ void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
       ->check(transportNames())
       ->group(group);
   app.add_flag("--threads", words.threads, "Run the ranks as threads of one process")->group(group);
+  config.bind.clear(); // parseConfig() sets it if the option is not given
   app.add_option(
          "--bind", config.bind,
          "Processors of each rank: core (one core), socket, a list as 0,2,8-11 (one of them "
