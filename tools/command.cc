@@ -45,9 +45,10 @@ namespace {
 /// The status, or an error if standard output could not be written: a buffer may have hidden that.
 int written(int status) {
   std::cout.flush();
-  if (std::fflush(stdout) == 0 && !std::ferror(stdout) && std::cout) return status;
-  return reportError(Error(ErrorCode::system,
-                           std::string("cannot write standard output: ") + std::strerror(errno)));
+  const bool failed = std::fflush(stdout) != 0;
+  const std::string reason = failed ? std::string(": ") + std::strerror(errno) : "";
+  if (!failed && !std::ferror(stdout) && std::cout) return status;
+  return reportError(Error(ErrorCode::system, "cannot write standard output" + reason));
 }
 
 /// The command that the first words name: that of the program, of `rondo bench`, or of `rondo

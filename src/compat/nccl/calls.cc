@@ -54,6 +54,8 @@ class Call {
       }
     } catch (const Refusal& refusal) {
       Groups::fail(refusal);
+      Groups::end(); // throws it, unless this is inside of the program's group
+      throw;
     }
     return Groups::end();
   }

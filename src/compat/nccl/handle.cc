@@ -120,7 +120,8 @@ Refusal ncclComm::state() {
     member = member_;
     ends = finalized_;
   }
-  const bool busy = member->polled() || ends ? member->busy() : member->hasChildren();
+  // On a GPU the stream says when a call is done.
+  const bool busy = member->device < 0 || ends ? member->busy() : member->hasChildren();
   if (const auto error = member->error()) return *error;
   if (busy) return {ncclInProgress, "calls are on their way"};
   return {ncclSuccess, ""};

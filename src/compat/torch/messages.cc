@@ -281,7 +281,7 @@ bool Mailroom::step() {
   for (auto& arriving : arriving_) finish(arriving);
   for (auto& arriving : plain_arriving_) finish(arriving);
   std::erase_if(plain_arriving_, [](const auto& one) { return !one; });
-  if (failed_) return moved; // all receives have ended, and the communicators are aborted
+  if (failed_) return moved; // all receives have ended
   if (wrong) throw Error(*wrong);
   if (const auto failure = plain_.failure()) throw Error(*failure);
   moved |= stepTagged();
@@ -405,6 +405,7 @@ bool Mailroom::finishArrived(std::optional<Arriving>& arriving) {
     end(*arrived.message, arrived.from);
     return true;
   }
+  if (failed_) return true; // the receives have ended
   arrived.kept->complete = true;
   if (!arrived.kept->claimed) return true;
   kept_.remove(arrived.kept);

@@ -211,9 +211,9 @@ def check_end(options, ranks, check):
         fail(f"semantics {check} on {ranks} ranks ended with success", output)
     elif check == "fatal" and "AllReduce" not in output:
         fail(f"semantics fatal on {ranks} ranks does not name the call", output)
-    elif check == "fatal" and (len(set(re.findall("rondo_mpi: .*AllReduce", output))) != 1
+    elif check == "fatal" and (len(re.findall("rondo_mpi: .*AllReduce", output)) > max(1, ranks - 1)
                                or "ended in an error" in output):
-        fail(f"semantics fatal on {ranks} ranks: not one rank says why, for all of them", output)
+        fail(f"semantics fatal on {ranks} ranks: each rank says why, not one for all", output)
     else:
         print(f"ok: semantics {check} on {ranks} ranks ends with {status}", flush=True)
 

@@ -189,7 +189,7 @@ class Failures(unittest.TestCase):
             def __str__(self):
                 raise RuntimeError
 
-        for error in (KeyError("\udcff"), Unspeakable()):
+        for error in (ValueError("\udcff"), Unspeakable()):
             def job(comm):
                 if comm.rank == 1:
                     raise error
