@@ -18,9 +18,9 @@ bool isNamed(char c) {
          c == '-' || c == '.' || c == ':';
 }
 
-class DocumentReader {
+class Reader {
  public:
-  DocumentReader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+  Reader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
   XmlElement document() {
     skipBetween();
@@ -185,7 +185,7 @@ const std::string* XmlElement::find(std::string_view attribute) const {
 }
 
 XmlElement parseXml(std::string_view text, const std::string& file) {
-  return DocumentReader(text, file).document();
+  return Reader(text, file).document();
 }
 
 const std::string& need(const XmlElement& element, std::string_view attribute,

@@ -19,7 +19,7 @@ DeviceCounts counted(const char* algorithm, int ranks, std::size_t count,
                         DataType::float32, machine);
 }
 
-constexpr int kRanks[] = {1, 2, 3, 4, 5, 7, 8};
+constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8};
 
 } // namespace
 
@@ -28,7 +28,7 @@ constexpr int kRanks[] = {1, 2, 3, 4, 5, 7, 8};
 // fence. If messages are lent, an owner reads p parts and writes the result to all outputs, which
 // is the bound. If they are sent, each part is also written to a slot and read there.
 TEST_CASE("device counts: direct equals its closed forms") {
-  for (const int ranks : kRanks) {
+  for (const int ranks : kRankCounts) {
     INFO(ranks << " ranks");
     const double p = ranks, whole = kCount * sizeof(float);
     const DeviceCounts lent =
@@ -71,7 +71,7 @@ TEST_CASE("device counts: packets take a fence only where slots are returned") {
 // Too many ranks on a device are refused as by the engine.
 TEST_CASE("device counts: every algorithm's counts fit the device") {
   for (const plan::Algorithm* algorithm : plan::algorithms())
-    for (const int ranks : kRanks) {
+    for (const int ranks : kRankCounts) {
       const plan::Spec spec{.collective = Collective::allreduce, .ranks = ranks};
       if (!algorithm->supports(spec)) continue;
       for (const std::size_t count : {0, 1, 1000, 1'000'000}) {

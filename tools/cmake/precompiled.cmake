@@ -1,15 +1,7 @@
 # Precompiles the C++ standard library's headers, once for all targets with the same options;
-# parsing them is half of a file's compile time. Usually only system headers are precompiled, so a
-# change in the project does not rebuild them. tools/check_includes checks that each file includes
-# what it uses.
-
-option(RONDO_PRECOMPILE_OWN "With Clang: precompile Rondo's most used headers too" OFF)
-# A whole build is then faster, but a change of one of these headers compiles everything again.
-# They include most of the layers' headers. None of them depends on a target's definitions.
-set(precompiled_own src/comm/communicator_impl.h src/train/models/model.h)
-set(precompiled_own_tests tests/support/ranks.h tests/support/host_block.h)
-list(TRANSFORM precompiled_own PREPEND ${PROJECT_SOURCE_DIR}/)
-list(TRANSFORM precompiled_own_tests PREPEND ${PROJECT_SOURCE_DIR}/)
+# parsing them is half of a file's compile time. Only system headers are precompiled, so a change in
+# the project does not rebuild them. tools/check_includes checks that each file includes what it
+# uses.
 
 # GCC no longer knows which code of a precompiled header is the system's, and then reports faults
 # there that do not exist.
@@ -49,13 +41,6 @@ function(rondo_precompile target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     set(more <charconv> <condition_variable> <deque> <filesystem> <future> <random> <unordered_map>
              <variant>)
-    # The other types of targets do not have all layers' include folders.
-    if(RONDO_PRECOMPILE_OWN AND type MATCHES "^(STATIC_LIBRARY|OBJECT_LIBRARY|EXECUTABLE)$")
-      list(APPEND more ${precompiled_own})
-      if(libraries MATCHES rondo_test_support)
-        list(APPEND more ${precompiled_own_tests})
-      endif()
-    endif()
   endif()
   target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <chrono> <cmath>
     <cstdint> <cstring> <fstream> <functional> <map> <memory> <mutex> <numeric>

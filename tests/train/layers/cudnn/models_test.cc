@@ -48,7 +48,7 @@ TEST_CASE("a residual on a GPU equals the CPU's: with a projection, nested, and 
 }
 
 TEST_CASE("the CNN trains on a GPU as on the CPU") {
-  checkTwins(training::model("cnn", {1, 9, 8}, kClasses), {1, 9, 8}, 3, 3);
+  checkTwins(model("cnn", {1, 9, 8}, kClasses), {1, 9, 8}, 3, 3);
 }
 
 TEST_CASE("a residual network of two-layer blocks trains on a GPU as on the CPU") {

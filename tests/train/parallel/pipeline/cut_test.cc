@@ -46,7 +46,7 @@ double best(const std::vector<double>& costs, std::size_t begin, std::size_t par
 
 TEST_CASE("units begin with a layer that has weights, and cover a model once") {
   const auto of = [](const char* name, const SampleShape& shape) {
-    const LayerValues layers = training::model(name, shape, 10);
+    const LayerValues layers = model(name, shape, 10);
     const std::vector<LayerRange> all = units(layers);
     REQUIRE(all.front().begin == 0);
     REQUIRE(all.back().end == layers.size());
@@ -74,7 +74,7 @@ TEST_CASE("a wait for a GPU counts as time of its pass, a wait of the CPU does n
 
 TEST_CASE("stages of a model with equal layers have equal costs") {
   const SampleShape shape{2, 16, 16};
-  const LayerValues layers = training::model("even", shape, 10);
+  const LayerValues layers = model("even", shape, 10);
   Weights weights;
   const std::vector<Node> nodes = place(layers, shape, "", weights);
   // Weights of each unit: equal, except for the last unit with the classes.
