@@ -37,7 +37,7 @@ ncclResult_t Member::started(Work work) {
   const std::lock_guard lock(mutex_);
   sweep();
   started_.push_back(std::move(work));
-  return polled() ? ncclInProgress : ncclSuccess;
+  return device < 0 && !config.blocking ? ncclInProgress : ncclSuccess;
 }
 
 void Member::add(const Child& child) {

@@ -32,16 +32,14 @@ class Member {
   };
 
   /// Records work that was started, unless it has ended. Throws its Error if it has failed.
-  /// Returns ncclInProgress if the program has to ask for its end (polled()).
+  /// Returns ncclInProgress if ncclCommGetAsyncError() says when it is done: on host memory in the
+  /// nonblocking mode. On a GPU the stream says so.
   ncclResult_t started(Work work);
   void add(const Child& child);
   /// Whether started work is still in flight. Keeps the first error of the work that has ended.
   bool busy();
   /// Whether communicators are being created from this one.
   bool hasChildren();
-  /// Whether calls return at once, and ncclCommGetAsyncError() says when they are done: on host
-  /// memory in the nonblocking mode. On a GPU the stream says so.
-  bool polled() const { return device < 0 && !config.blocking; }
   /// Waits for all started work. Throws its Error.
   void drain();
   /// The first error that occurred after the call that started the work had returned.
