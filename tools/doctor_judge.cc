@@ -16,7 +16,7 @@ namespace {
 /// A rank, host or pair is slow below this part of its kind's median: on a busy machine good links
 /// differ by factors of 3 to 7.
 constexpr double kSlow = 1.0 / 8;
-/// Those below this part are worth a look, and while pairs are measured together they are slow.
+/// Those below this part are measured again. If no pair was measured alone, they are slow.
 constexpr double kSuspicious = 1.0 / 4;
 /// Ranks with less than this part of the others' processor time are starved.
 constexpr double kStarved = 0.6;
@@ -69,13 +69,13 @@ class Scores {
   std::map<Group, std::vector<double>> all_;
 };
 
-/// The pairs of one way, from which findings take what they explain.
+/// Judges the pairs of one way, without those that a slow host or rank explains.
 class LinkJudge {
  public:
   LinkJudge(const std::vector<RankFacts>& ranks, const LinkFacts& links,
             const std::vector<int>& ignored)
       : ranks_(ranks), way_(links.way) {
-    // If some pairs were measured alone, those tell the truth.
+    // If some pairs were measured alone, only those count.
     alone_ = std::any_of(links.pairs.begin(), links.pairs.end(),
                          [](const PairFacts& pair) { return pair.alone; });
     for (const PairFacts& pair : links.pairs)
@@ -135,8 +135,8 @@ class LinkJudge {
         continue;
       add("between rank " + std::to_string(pair.a) + " (" + factsOf(pair.a).host + ") and rank " +
               std::to_string(pair.b) + " (" + factsOf(pair.b).host + ") " +
-              rateText(pair.bandwidth) + " pass by " + way_ + ", between others and these ranks " +
-              rateText(usual),
+              rateText(pair.bandwidth) + " pass by " + way_ + ", but " + rateText(usual) +
+              " between them and other ranks",
           factsOf(pair.a).node == factsOf(pair.b).node
               ? "look for other programs on their processors (top), and for their places (rondo "
                 "topo)"
@@ -255,7 +255,7 @@ std::vector<DoctorFinding> judgeJob(const JobFacts& job) {
     found.push_back({false, "processor time",
                      "rank " + std::to_string(rank) + " on host " + facts.host + text,
                      "end the programs that share its processors (top), raise its control group's "
-                     "limit, or bind ranks to other ones (RONDO_BIND)"});
+                     "limit, or bind ranks to other processors (RONDO_BIND)"});
   }
   for (const LinkFacts& links : job.links)
     for (DoctorFinding& one : judgeLinks(job.ranks, links, slow)) found.push_back(std::move(one));

@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kPiece = 1 << 20; ///< bytes
 
-/// A piece of the gradients: when the backward pass has written it, in seconds before its end. The
-/// last piece is written at the end.
+/// A piece of the gradients. The backward pass writes it `before_end` seconds before the end of the
+/// pass, and the last piece at the end.
 struct Piece {
   double bytes = 0, before_end = 0;
 };
@@ -122,7 +122,7 @@ class Servers {
   int processorOf(std::size_t w) const {
     return question_.processors[w + static_cast<std::size_t>(first_)];
   }
-  /// When the worker's next piece is written, if nothing else begins on its processor before.
+  /// Adds an event for the end of the part that ends next on the processor.
   void expect(int processor) {
     if (const model::SharedProcessor& shared = processors_[processor]; !shared.idle())
       add(shared.next(), static_cast<std::size_t>(processor), kProcessor);
@@ -136,8 +136,8 @@ class Servers {
     workers_[w].piece = 0;
     if (!pieces_.empty()) beginPart(w, now, passes_ - pieces_[0].before_end);
   }
-  /// The part of the passes up to the next piece has ended, unless another one has begun there
-  /// since this event was added.
+  /// Ends the part of the passes up to the next piece, unless another part has begun on the
+  /// processor since this event was added.
   void endPart(int processor, double now) {
     model::SharedProcessor& shared = processors_[processor];
     if (shared.idle() || now != shared.next()) return;
@@ -151,8 +151,8 @@ class Servers {
     sendPiece(w, static_cast<int>(piece), now);
   }
 
-  /// Moves bytes through the network interface of a worker and that of the servers; returns when
-  /// they have arrived.
+  /// Moves bytes through the NIC of a worker and that of the servers; returns the time at which
+  /// they arrive.
   double move(double& own, double& shared, double bytes, double sent, double now) {
     const double alone = wire(bytes * sent), together = alone / servers_;
     own = std::max(own, now) + alone;

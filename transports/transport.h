@@ -54,7 +54,7 @@ struct MessageHeader {
 enum class Use : std::uint8_t {
   one_way,  ///< only stores it; the sender is idle meanwhile, and can copy a part of it
   keep,     ///< only stores it; the sender does not help to copy it
-  combine,  ///< may reduce it; also where two copies through a slot are faster than one copy
+  combine,  ///< may reduce it; also used if two copies through a slot are faster than one directly
   exchange, ///< reduces it; both ranks need the other's message before they continue
 };
 

@@ -73,7 +73,7 @@ std::vector<bool> readRanks(base::Reader& in) {
   std::vector<bool> ranks;
   const std::uint32_t size = in.u32();
   const auto bits = in.blob(kBodyBytes);
-  if (bits.size() != (std::size_t{size} + 7) / 8) in.fail("holds bits for other ranks");
+  if (bits.size() != (std::size_t{size} + 7) / 8) in.fail("holds a bitmap of the wrong size");
   for (std::size_t rank = 0; rank < size; ++rank)
     ranks.push_back((bits[rank / 8] >> rank % 8 & std::byte{1}) != std::byte{0});
   return ranks;

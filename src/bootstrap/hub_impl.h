@@ -1,8 +1,8 @@
-// The hub's state and rules. Only the loop thread uses them.
+// The hub's rules, and its state, which only the loop thread changes.
 //
 // hub.cc handles members' requests: join, exchange, split, leave. hub_failures.cc handles failures
 // of members. hub_succession.cc moves the hub when its process ends. hub_quorum.cc decides whether
-// this hub has the majority, and agrees with the ranks who lives.
+// this hub has the majority, and makes the ranks agree on which of them live.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Notes that ranks without a connection may have moved to another hub.
   void mayBeReplaced();
   /// Not on the loop thread. Returns true when another hub has taken over; false when none is
-  /// needed or no rank can host it.
+  /// needed, or no rank has taken it in time.
   bool handOver(bool process_ends);
 
   const std::shared_ptr<net::EventLoop>& loop() const { return loop_; }
@@ -61,7 +61,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Closes it if every living rank is here.
   void closeIfAllCame(const World& world);
   void accept(net::Accepted peer);
-  /// Why this rank came too late, if a hub that took over does not know it.
+  /// The refusal of a rank that a hub which took over no longer waits for.
   std::optional<frames::Refused> tooLate(const net::Hello& hello) const;
   /// Empty: the rank may join.
   std::string whyRefused(const net::Hello& hello);
@@ -98,7 +98,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void fail(World& world, Member& member, const frames::Fail& report);
   void stalled(World& world, Member& member, const frames::Stalled& report);
   /// Asks all ranks for their calls. Then fails the group with the difference between their calls,
-  /// or else with the suspicion. A later suspicion joins a running inquiry.
+  /// or else with the suspicion. A later one counts only if the running inquiry has none.
   void inquire(World& world, Group& group, const std::optional<Suspicion>& suspicion,
                std::uint64_t target);
   void ask(World& world, Group& group);
@@ -110,11 +110,11 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void accuse(World& world, Group& group, int accuser, const Failure& failure);
   void decideAccusation(World& world, Group& group);
   void lost(int size, int rank, const std::string& why);
-  /// Fails the ranks that meet, if a rank that ended without joining is missing.
+  /// Fails an incomplete rendezvous if a rank ended before it joined.
   void failForEnded(World& world);
   /// Fails every communicator that the rank is still in.
   void failRank(World& world, int rank, const Cause& cause, bool leaves);
-  /// The same when a member does not receive the hub's beats.
+  /// Fails the communicators of `deaf`, with the hub's host as culprit.
   void blameHost(World& world, const Member& deaf);
   /// Call it when a split is complete: a member may have died or fallen silent after contributing.
   void failSplitsOfDeadRanks(World& world);
@@ -137,18 +137,18 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void handOverEnds(bool moved);
   void sendOffer(World& world, Member& member);
   /// Whether the rank, or another one of its process, was offered the hub. The ranks of a process
-  /// would open one hub, and it could not wait for what two offers say.
+  /// open one hub together, which can wait only for the ranks that one offer expects.
   bool hasOffer(const World& world, int rank) const;
-  /// By rank: whether it is still there.
+  /// By rank: whether it is connected.
   static std::vector<bool> reachableRanks(const World& world);
   void succeeded(World& world, Member& member, const frames::Succeeded& answer);
-  /// Calls choose() when the frames that have arrived by now have been read: after so many turns of
-  /// the loop.
+  /// Calls choose() after `turns` turns of the loop, when all frames that have arrived by now have
+  /// been read.
   void chooseLater(int size, int rank, std::size_t turns);
   /// Moves the hub to a rank that has answered, or offers it again if a rank has gone since.
   void choose(World& world, int rank);
   void takeOver(const Succession& from);
-  /// From now on the ranks have a limited time to connect. Does nothing the next time.
+  /// Starts the time limit within which the ranks must connect, unless it runs already.
   void limitComing();
   /// How long the ranks may take to connect to this hub. Any thread.
   std::chrono::milliseconds comingLimit() const;
@@ -162,7 +162,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void settled(World& world, int rank);
   void shrink(World& world, Member& member, const frames::Shrink& wish);
 
-  // Newcomers: ranks that join a communicator which grows, and have no rank yet.
+  // Newcomers: ranks that join a communicator which grows, and have no number yet.
   void knock(net::Accepted peer);
   void seat(const World& world, const frames::Seat& first);
   void giveSeats();
@@ -179,7 +179,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::vector<int> unseen(const World& world) const;
   static bool answers(const Member& member);
   Failure minorityFailure(const World& world) const;
-  /// The same in a communicator's ranks.
+  /// Converts the culprit from a rank of the job to one of the group.
   static Failure inGroup(Failure failure, const Group& group);
   /// Completes the exchange if all have contributed and this hub has the majority.
   void finishRound(World& world, Group& group, std::uint64_t index);
@@ -244,14 +244,14 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::set<int> ended_;   ///< ranks of which ended() has told
   int last_offered_ = -1; ///< the rank that was offered the hub last
   struct Offer {
-    std::vector<bool> expected;                ///< which ranks were there then
+    std::vector<bool> expected;                ///< reachableRanks() at the time of the offer
     std::optional<net::SocketAddress> address; ///< of the rank's new hub, when it has answered
   };
   std::map<int, Offer> offered_; ///< by rank; without those that declined
   std::shared_ptr<HandOver> handing_over_;
   net::EventLoop::Id settle_timer_ = 0, probe_timer_ = 0, offer_timer_ = 0, ask_timer_ = 0;
-  /// Questions whose answers no longer matter. An end in the middle of the handshake would look
-  /// like a stranger's connection to the listener.
+  /// Probes whose answers no longer matter. They run to their end, because a listener would count
+  /// a handshake that breaks off as a stranger's.
   std::vector<std::unique_ptr<net::Dial>> old_probes_;
   /// Ranks that failed before they had described their communicators to this hub, and why.
   std::map<int, Cause> failed_coming_;

@@ -28,7 +28,7 @@ namespace {
 struct Spelling {
   std::string launcher, rank;
   std::vector<std::string> sizes, local_ranks; ///< the first variable that is set counts
-  bool local_defaults_to_rank = false;         ///< else 0 if the launcher sets no local rank
+  bool local_defaults_to_rank = false;         ///< when none is set; if false, it is 0
 };
 
 const std::vector<Spelling>& spellings() {
@@ -69,7 +69,7 @@ int integer(const std::string& variable, const Environment& environment, int low
 
 std::string orNothing(const std::optional<std::string>& text) { return text.value_or(""); }
 
-/// The port after MASTER_PORT, which torch's own store uses.
+/// MASTER_ADDR and MASTER_PORT + 1: torch's own store uses MASTER_PORT.
 std::string besideTorch(const Environment& environment) {
   const std::string host = *environment("MASTER_ADDR");
   if (!environment("MASTER_PORT")) refuse("MASTER_ADDR is set, but MASTER_PORT is not");

@@ -17,7 +17,7 @@
 namespace rondo::comm {
 
 /// The control plane makes a failure the same on all ranks. This class turns it into the exception
-/// that ends this rank's calls. All functions except pending() need the communicator's mutex. Only
+/// that ends this rank's calls. Functions without "Any thread" need the communicator's mutex. Only
 /// the throw and rethrow functions throw.
 class FailureState {
  public:
@@ -52,14 +52,14 @@ class FailureState {
     if (pending()) session_.told();
     throw engine::anew(error);
   }
-  /// Requires pending(). Ends all calls with the job's failure and returns true. With
-  /// Options::patient, the death of a process does not end the calls: messages that it sent before
-  /// still arrive, and calls that do not need it go on. In that case inspect() ends the calls when
-  /// one of them is stalled.
+  /// Requires pending(). Ends all calls with the communicator's failure and returns true. With
+  /// Options::patient, returns false if a process died: messages that it sent before still arrive,
+  /// and calls that do not need it go on. In that case inspect() ends the calls when one of them is
+  /// stalled.
   bool heed();
 
   /// Call it in the handler of an exception from Engine::progress(). Fails the communicator with
-  /// it.
+  /// that exception.
   void failWithCurrentException();
   /// Fails the communicator because this rank lacks a resource for the call, so that the other
   /// ranks do not wait for it.

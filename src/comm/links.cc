@@ -1,4 +1,4 @@
-// Chooses transports, and proves that those between devices work.
+// Chooses transports, and tests those between devices.
 #include "comm/links.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr std::chrono::microseconds kLook{50};
 constexpr int kProbe = transport::ChannelId::kPointToPoint - 1;
 constexpr std::size_t kProbeBytes = 256;
 
-/// The words that the probe from rank `src` to `dst` writes into the inbox, or the credit.
+/// The words that the test from rank `src` to `dst` writes into the inbox, or the credit.
 device::ProbeWords pattern(int src, int dst, bool inbox) {
   device::ProbeWords words{};
   for (std::size_t i = 0; i < words.size(); ++i)
@@ -31,11 +31,11 @@ device::ProbeWords pattern(int src, int dst, bool inbox) {
   return words;
 }
 
-/// One end of a channel that exists only to prove that the transport works.
-class Probe {
+/// One end of a channel that exists only to test the transport.
+class LinkTest {
  public:
-  Probe(device::Device& device, const transport::ChannelId& id, bool sends,
-        const engine::Fabric::Peer& peer)
+  LinkTest(device::Device& device, const transport::ChannelId& id, bool sends,
+           const engine::Fabric::Peer& peer)
       : device_(device), id_(id), sends_(sends), transport_(peer.transport->name()) {
     attempt([&] { pending_ = peer.transport->open(id, peer.address); });
   }
@@ -85,19 +85,19 @@ class Probe {
   std::string wrong_;
 };
 
-void await(std::vector<std::unique_ptr<Probe>>& probes, const bootstrap::Session& session,
+void await(std::vector<std::unique_ptr<LinkTest>>& tests, const bootstrap::Session& session,
            std::chrono::milliseconds limit) {
   const base::Deadline deadline(limit);
-  const auto allSettled = [&probes] {
+  const auto allSettled = [&tests] {
     bool all = true;
-    for (auto& probe : probes) all &= probe->settled(); // polls each: peers wait for all of them
+    for (auto& test : tests) all &= test->settled(); // polls each: peers wait for all of them
     return all;
   };
   while (!allSettled()) {
     if (session.failedWord().load(std::memory_order_acquire) != 0) return;
     if (deadline.passed())
-      for (auto& probe : probes)
-        if (!probe->settled()) probe->giveUp("the peer did not open its end in time");
+      for (auto& test : tests)
+        if (!test->settled()) test->giveUp("the peer did not open its end in time");
     std::this_thread::sleep_for(kLook);
   }
 }
@@ -113,7 +113,7 @@ std::vector<Addresses> exchange(bootstrap::Session& session, const Transports& t
   }
   std::vector<Addresses> all;
   for (const auto& blob : session.allGather(out.bytes(), limit)) {
-    base::Reader in(blob, "a rank's probe addresses");
+    base::Reader in(blob, "a rank's test addresses");
     Addresses& theirs = all.emplace_back();
     for (std::uint32_t left = in.u32(); left > 0; --left) {
       std::string name = in.text(kMaxName);
@@ -126,14 +126,14 @@ std::vector<Addresses> exchange(bootstrap::Session& session, const Transports& t
 
 /// Exchanges the failures of all ranks, and adds those of this rank's links to `broken`. Returns
 /// whether any rank had a failure.
-bool tell(bootstrap::Session& session, const std::vector<std::unique_ptr<Probe>>& probes,
+bool tell(bootstrap::Session& session, const std::vector<std::unique_ptr<LinkTest>>& tests,
           std::chrono::milliseconds limit, Broken& broken) {
   base::Writer out;
-  for (const auto& probe : probes) {
-    if (probe->wrong().empty()) continue;
-    out.i32(probe->peer());
-    out.text(probe->transport());
-    out.text(probe->wrong().substr(0, kMaxReason));
+  for (const auto& test : tests) {
+    if (test->wrong().empty()) continue;
+    out.i32(test->peer());
+    out.text(test->transport());
+    out.text(test->wrong().substr(0, kMaxReason));
     if (out.bytes().size() > (8 << 10)) break; // the next round reports the rest
   }
   bool any = false;
@@ -236,7 +236,7 @@ void proveLinks(bootstrap::Session& session, const Options& options,
   const auto addresses = exchange(session, transports, options.init_timeout);
   const int own = session.rank();
   for (std::size_t round = 0; round <= transports.size(); ++round) {
-    std::vector<std::unique_ptr<Probe>> probes;
+    std::vector<std::unique_ptr<LinkTest>> tests;
     bool network_channels = false;
     for (int peer = 0; peer < session.size(); ++peer) {
       if (peer == own) continue;
@@ -248,18 +248,18 @@ void proveLinks(bootstrap::Session& session, const Options& options,
       }
       const int index = kProbe - static_cast<int>(round); // a channel can be opened only once
       for (const bool sends : {true, false})
-        probes.push_back(
-            std::make_unique<Probe>(*on.device,
-                                    transport::ChannelId{session.communicator(), sends ? own : peer,
-                                                         sends ? peer : own, index},
-                                    sends, to));
+        tests.push_back(std::make_unique<LinkTest>(
+            *on.device,
+            transport::ChannelId{session.communicator(), sends ? own : peer, sends ? peer : own,
+                                 index},
+            sends, to));
     }
-    await(probes, session, options.init_timeout);
-    for (auto& probe : probes) probe->write();
+    await(tests, session, options.init_timeout);
+    for (auto& test : tests) test->write();
     // This exchange is also a barrier: after it, all ranks have written.
     links.network_channels = anybody(session, network_channels, options.init_timeout);
-    for (auto& probe : probes) probe->read();
-    if (!tell(session, probes, options.init_timeout, links.broken)) return;
+    for (auto& test : tests) test->read();
+    if (!tell(session, tests, options.init_timeout, links.broken)) return;
   }
   throw Error(ErrorCode::init_failed,
               "no transport works on all links between the devices; the log names the failures");

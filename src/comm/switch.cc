@@ -1,4 +1,4 @@
-// Proves that a switch between GPUs can reduce and multicast. After each step the ranks exchange
+// Tests whether a switch between GPUs can reduce and multicast. After each step the ranks exchange
 // their errors, so that all of them continue or all give up.
 #include "comm/switch.h"
 
@@ -149,7 +149,8 @@ class Proof {
 engine::DeviceWindow proveSwitch(bootstrap::Session& session, const Options& options,
                                  const Devices& devices) {
   if (!devices.own || session.size() < 2) return {};
-  const std::string why = session.board() ? devices.no_switch : "the ranks are several processes";
+  const std::string why =
+      session.board() ? devices.no_switch : "the ranks are in several processes";
   if (!why.empty()) {
     base::log(LogLevel::info, "no switch between the GPUs is used: ", why);
     return {};

@@ -371,7 +371,7 @@ void GradientReducer::Impl::account(Clock::time_point waiting) {
 
 std::string GradientReducer::Impl::title(std::size_t parameter) const {
   if (parameter >= parameters_.size())
-    return "there is no parameter " + std::to_string(parameter) + ", only " +
+    return "parameter " + std::to_string(parameter) + " does not exist; there are " +
            std::to_string(parameters_.size());
   return "parameter \"" + parameters_[parameter].name + "\" of rank " +
          std::to_string(communicators_.front()->rank());

@@ -62,7 +62,7 @@ bool otherVersion(std::span<const std::byte> hello);
 ReplyBytes encodeReply(const ReplyMessage& message);
 ReplyMessage decodeReply(std::span<const std::byte> bytes);
 
-/// All zero for an absent secret: both ends must also agree that there is none.
+/// All zero without a secret, so the proofs fail if only one end has a secret.
 Key keyOf(const Secret& secret);
 Mac accepterProof(const Key& key, const HelloBytes& hello, const Nonce& nonce);
 Mac dialerProof(const Key& key, const HelloBytes& hello, const Nonce& nonce);

@@ -24,7 +24,7 @@ namespace {
   return buffer.data();
 }
 
-/// At least four significant digits, in at most seven columns up to 9 s.
+/// From 1 us on at least four significant digits; up to 9 s at most seven columns.
 std::string timeText(double microseconds) {
   if (microseconds >= 10000) return format("%7.0f", microseconds);
   if (microseconds >= 100) return format("%7.1f", microseconds);

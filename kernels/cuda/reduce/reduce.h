@@ -37,8 +37,8 @@ class ReduceKernel {
   ReduceKernel(DataType type, ReduceOp::Kind kind);
 
   /// out[j][i] = in[0][i] op in[1][i] op ..., as kernels::ReduceFunction. With one input,
-  /// premul_sum only scales and avg only divides. Makes one launch on `stream`, or none if count is
-  /// 0. Allocates nothing and does not wait; may be captured in a graph. The device of the
+  /// premul_sum and avg only scale or divide. Makes one launch on `stream`, or none if count is 0.
+  /// Allocates nothing and does not wait; may be captured in a graph. The device of the
   /// construction must be current. Throws Error(invalid_argument) for operands that ReduceCall does
   /// not allow, Error(system) if the launch fails.
   void launch(const ReduceCall& call, device::Stream stream) const;

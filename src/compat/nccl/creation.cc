@@ -52,12 +52,12 @@ Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size) {
 
 namespace {
 
-ncclResult_t finishOrPromise(ncclComm& handle, bool awaited, ncclComm_t* comm) {
+ncclResult_t finishOrReturn(ncclComm& handle, bool blocking, ncclComm_t* comm) {
   if (Groups::open()) {
-    Groups::add(handle, awaited);
+    Groups::add(handle, blocking);
     return ncclSuccess;
   }
-  if (!awaited) return ncclInProgress;
+  if (!blocking) return ncclInProgress;
   try {
     handle.await();
   } catch (...) {
@@ -69,10 +69,10 @@ ncclResult_t finishOrPromise(ncclComm& handle, bool awaited, ncclComm_t* comm) {
 
 } // namespace
 
-ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, bool awaited,
+ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, bool blocking,
                      ncclComm_t* comm) {
   *comm = ncclComm::make(std::move(making), config, device);
-  return finishOrPromise(**comm, awaited, comm);
+  return finishOrReturn(**comm, blocking, comm);
 }
 
 ncclResult_t handOut(ncclComm::Making making, const Config& config, Member& parent,
@@ -80,7 +80,7 @@ ncclResult_t handOut(ncclComm::Making making, const Config& config, Member& pare
   ncclComm* const handle = ncclComm::make(std::move(making), config, parent.device);
   *comm = joins ? handle : nullptr;
   parent.add({handle, joins});
-  return finishOrPromise(*handle, parent.config.blocking, comm);
+  return finishOrReturn(*handle, parent.config.blocking, comm);
 }
 
 ncclResult_t initRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank,
@@ -99,13 +99,13 @@ void checkDevices(std::span<const int> devices) {
   const int there = CudaDriver::get().devices();
   for (const int device : devices)
     if (device < 0 || (there > 0 && device >= there))
-      refuse(ncclInvalidArgument, "device " + std::to_string(device) + " is not there");
+      refuse(ncclInvalidArgument, "device " + std::to_string(device) + " does not exist");
 }
 
 ncclResult_t initAll(ncclComm_t* comm, int ndev, const int* devlist) {
   needAddress(comm, "the address of the communicators");
   if (ndev < 1)
-    refuse(ncclInvalidArgument, "there are " + std::to_string(ndev) + " devices; at least 1");
+    refuse(ncclInvalidArgument, "ndev is " + std::to_string(ndev) + "; valid: 1 or more");
   const auto ranks = static_cast<std::size_t>(ndev);
   if (devlist) checkDevices({devlist, ranks});
   Options options = optionsOfThread();
@@ -150,18 +150,18 @@ ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t*
   needAddress(newcomm, "the address of the new communicator");
   *newcomm = nullptr;
   const auto parent = ncclComm::known(comm).active();
-  if (count < 1 || !excluded) refuse(ncclInvalidArgument, "no rank is to be left out");
+  if (count < 1 || !excluded) refuse(ncclInvalidArgument, "the list of excluded ranks is empty");
   if (flags != 0 && flags != kShrinkAbort)
     refuse(ncclInvalidArgument, "flags " + std::to_string(flags) + " are unknown; valid: 0, 1");
   const Config values = configOfChild(config, parent->config);
-  const std::span<const int> left(excluded, static_cast<std::size_t>(count));
-  // The remaining ranks no longer use the old communicator, so its calls in flight end.
+  const std::span<const int> ranks(excluded, static_cast<std::size_t>(count));
+  // NCCL_SHRINK_ABORT: ends the calls in flight of the old communicator.
   if (flags == kShrinkAbort) parent->revoke();
-  return handOut(parent->comm.shrinkAsync(left), values, *parent, newcomm);
+  return handOut(parent->comm.shrinkAsync(ranks), values, *parent, newcomm);
 }
 
-/// Ends this rank's part of the communicator. Calls in flight on other ranks continue if they need
-/// nothing from this rank.
+/// Ends this rank's membership. Other ranks' calls continue if they need nothing from this rank.
+/// `abort`: if this rank has calls in flight, all calls end.
 ncclResult_t end(ncclComm_t comm, bool abort) {
   if (!comm) return ncclSuccess; // as in NCCL, for handles that a split without this rank left null
   ncclComm& handle = ncclComm::known(comm);

@@ -18,8 +18,8 @@ Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size);
 Config configOfChild(const ncclConfig_t* given, const Config& parent);
 
 /// Gives the program the handle of a communicator that is being created. Returns at once inside a
-/// group and if not `awaited`; otherwise returns when the communicator is created.
-ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, bool awaited,
+/// group and if not `blocking`; otherwise returns when the communicator is created.
+ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, bool blocking,
                      ncclComm_t* comm);
 /// As above, for a communicator that is created from `parent`, whose mode says whether the call
 /// waits. The parent is busy until the communicator is created. `joins`: whether this rank is a

@@ -29,7 +29,7 @@ int countOf(const std::string& text, const std::string& part, const std::string&
   int value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (error != std::errc() || end != number.data() + number.size() || value < 1)
-    refuse(text, "\"" + part + "\" must be an axis, = and a number of ranks, 1 or more");
+    refuse(text, "\"" + part + "\" must be AXIS=RANKS, with 1 or more ranks");
   return value;
 }
 
@@ -87,7 +87,7 @@ int Mesh::stride(Axis axis) const {
 
 int Mesh::coordinate(Axis axis, int rank) const { return rank / stride(axis) % size(axis); }
 
-std::vector<int> Mesh::neighbours(const std::vector<Axis>& axes, int rank) const {
+std::vector<int> Mesh::groupOf(const std::vector<Axis>& axes, int rank) const {
   std::vector<int> all;
   for (int other = 0; other < size(); ++other) {
     const bool near = std::all_of(kAxes.begin(), kAxes.end(), [&](Axis axis) {
@@ -126,7 +126,7 @@ Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own,
 
 Communicator Mesh::split(Communicator& comm, const std::vector<Axis>& axes) const {
   // The color is the lowest rank of the group: no other group has it.
-  return *comm.split(neighbours(axes, comm.rank()).front(), comm.rank());
+  return *comm.split(groupOf(axes, comm.rank()).front(), comm.rank());
 }
 
 } // namespace rondo::training

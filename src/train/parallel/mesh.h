@@ -39,11 +39,11 @@ class Mesh {
   /// The coordinate of a rank on the axis: 0 to size(axis) - 1.
   int coordinate(Axis axis, int rank) const;
   /// The ranks that differ from this one only in these axes, in ascending order, including itself.
-  std::vector<int> neighbours(const std::vector<Axis>& axes, int rank) const;
+  std::vector<int> groupOf(const std::vector<Axis>& axes, int rank) const;
   /// "data=2,pipe=2": all axes of more than one rank; "data=1" for one rank.
   std::string text() const;
 
-  /// Collective. Returns the communicator of neighbours(axes, rank), in that order of ranks.
+  /// Collective. Returns the communicator of groupOf(axes, rank), in that order of ranks.
   Communicator split(Communicator& comm, const std::vector<Axis>& axes) const;
 
  private:

@@ -21,7 +21,7 @@ std::string meshText(const Mesh& mesh, Axis axis) {
   for (int rank = 0; rank < mesh.size(); ++rank) {
     if (mesh.coordinate(axis, rank) != 0) continue;
     text += rank == 0 ? " ranks" : "; ranks";
-    for (int other : mesh.neighbours({axis}, rank)) text += " " + std::to_string(other);
+    for (int other : mesh.groupOf({axis}, rank)) text += " " + std::to_string(other);
   }
   return text;
 }

@@ -15,7 +15,7 @@ using Arguments = std::vector<std::pair<int, Tensor>>;
 class Op {
  public:
   Op() = default;
-  /// `Description` is the primitive_desc of `Primitive`.
+  /// Creates the primitive and, if it needs some, its scratch memory.
   template <class Primitive>
   static Op of(Site& site, const typename Primitive::primitive_desc& description,
                Arguments arguments) {

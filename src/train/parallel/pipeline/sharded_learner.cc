@@ -87,7 +87,7 @@ void ShardedLearner::ready(std::size_t weight) {
     return part.first_weight > weight;
   });
   const Part& part = *std::prev(next_part);
-  part.model->stands(weight - part.first_weight);
+  part.model->gradientReady(weight - part.first_weight);
 }
 
 void ShardedLearner::update(double learning_rate, float scale, double clip_limit,
@@ -130,7 +130,7 @@ void ShardedLearner::adopt(std::uint64_t steps) {
       if (array.name.starts_with("optimizer."))
         std::copy_n((from++)->data() + array.offsets[rank], array.own.size(), array.own.data());
     part.model->optimizer().setSteps(steps);
-    part.model->published();
+    part.model->publish();
   }
 }
 

@@ -41,7 +41,7 @@ ShardedModel::ShardedModel(Communicator& shards, Communicator* replicas, Network
   optimizer_ = makeOptimizer(settings_.optimizer, pieces(), settings_.optimizer_settings);
   for (const StateArray& array : optimizer_->state()) held_.optimizer += array.values.size_bytes();
   initialise(seed);
-  shrinkOwn();
+  narrowOwn();
   network_.shareWeights([this](std::size_t layer) { enter(layer); }, !sharesParameters());
 }
 
@@ -115,7 +115,7 @@ std::vector<Weight*> ShardedModel::pieces() {
 void ShardedModel::initialise(std::uint64_t seed) {
   std::size_t next = 0;
   network_.initialise(seed, [&](const Weight& weight) {
-    // Running statistics, or parameters already in place.
+    // Running statistics and whole parameters are already in place.
     if (next == weights_.size() || !sharesParameters()) return;
     const Range own = layout_.piece(next, rank_);
     std::copy(weight.value + own.begin, weight.value + own.end, pieces_[next].value);
@@ -210,10 +210,10 @@ void ShardedModel::gather(std::size_t unit) {
   std::size_t& held = holds_[ShardSlots::parameters(unit)];
   if (held == unit) return;
   held = unit;
-  call(unit);
+  startGather(unit);
 }
 
-void ShardedModel::call(std::size_t unit) {
+void ShardedModel::startGather(std::size_t unit) {
   const ShardUnit& of = layout_.units[unit];
   gathered_elements_ += of.count;
   narrow_gathered_[unit] = settings_.narrow ? 1 : 0;
@@ -233,18 +233,18 @@ std::uint64_t ShardedModel::wireBytes(std::size_t unit) const {
   return layout_.units[unit].count * (settings_.narrow ? Narrow::kBytes : sizeof(float));
 }
 
-void ShardedModel::stands(std::size_t weight) {
+void ShardedModel::gradientReady(std::size_t weight) {
   const std::size_t unit = layout_.unit_of_weight[weight];
   if (--missing_[unit] == 0) reduce(unit);
 }
 
 /// Gradients are converted to bfloat16 in place, because the float32 values are no longer needed.
-void ShardedModel::callReduce(std::size_t unit) {
+void ShardedModel::startReduce(std::size_t unit) {
   const ShardUnit& of = layout_.units[unit];
   reduced_elements_ += of.count;
   narrow_reduced_[unit] = settings_.narrow ? 1 : 0;
   if (settings_.narrow) {
-    narrow_.shrink(gradients(unit), of.count, gradients(unit));
+    narrow_.narrow(gradients(unit), of.count, gradients(unit));
     reduced_[unit] = shards_.reduceScattervAsync(gradients(unit), blocks(of),
                                                  Narrow::place(incoming(unit), of.counts[rank_]),
                                                  DataType::bfloat16, ReduceOp::sum);
@@ -264,14 +264,14 @@ void ShardedModel::arrived(std::size_t unit) {
 }
 
 void ShardedModel::reduce(std::size_t unit) {
-  callReduce(unit);
+  startReduce(unit);
   if (!settings_.overlap) reduced_[unit].wait();
-  // The previous unit will write its gradients into the slot of the next unit's.
+  // The backward pass writes the gradients of unit - 1 into the slot of those of unit + 1.
   if (settings_.level == ShardLevel::gradients && unit + 1 < units_) reduced_[unit + 1].wait();
   if (settings_.micro_batches == 1) replicate(false);
 }
 
-/// Sends complete gradients of this group to the other groups, in the order of the units.
+/// Starts to add up complete gradients over the groups, from the last unit to the first.
 void ShardedModel::replicate(bool all) {
   if (replicas_ == nullptr) return;
   while (replicating_ > 0) {
@@ -315,22 +315,22 @@ void ShardedModel::update(double learning_rate, float scale, double clip_limit) 
   if (clip_limit > 0)
     scale = clip(pieces(), scale, clip_limit, settings_.optimizer_settings.sum_over_shards).scale;
   optimizer_->step(learning_rate, scale);
-  published();
+  publish();
   in_step_ = false;
 }
 
-void ShardedModel::published() {
+void ShardedModel::publish() {
   holds_.fill(kNone);
-  shrinkOwn();
+  narrowOwn();
   network_.weightsChanged();
   if (sharesParameters()) return;
-  for (std::size_t u = 0; u < units_; ++u) call(u);
+  for (std::size_t u = 0; u < units_; ++u) startGather(u);
 }
 
 /// Converts the own parameters to bfloat16 for sending, each time after they change.
-void ShardedModel::shrinkOwn() {
+void ShardedModel::narrowOwn() {
   if (settings_.narrow)
-    narrow_.shrink(static_cast<const float*>(values_.data()), layout_.ownCount(rank_),
+    narrow_.narrow(static_cast<const float*>(values_.data()), layout_.ownCount(rank_),
                    narrow_values_.data());
 }
 

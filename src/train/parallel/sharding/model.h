@@ -41,7 +41,7 @@ struct ShardedArray {
 };
 
 /// One thread. A step consists, for each micro-batch, of beginForward(), the network's forward(),
-/// beginBackward(), the network's backward() with calls of stands(), and endBackward(); then
+/// beginBackward(), the network's backward() with calls of gradientReady(), and endBackward(); then
 /// update(). Every rank makes the same calls in the same order.
 class ShardedModel {
  public:
@@ -63,7 +63,7 @@ class ShardedModel {
   void beginBackward();
   /// Reports that the gradient of the weight is complete. The last weight of a unit starts the
   /// reduction of the unit.
-  void stands(std::size_t weight);
+  void gradientReady(std::size_t weight);
   /// Returns when the gradients of all ranks have been added up.
   void endBackward();
   /// Takes the optimizer's step on this rank's pieces. A limit of 0 disables clipping.
@@ -83,7 +83,7 @@ class ShardedModel {
   /// The weights, then the optimizer's arrays, with their names in checkpoints.
   std::vector<ShardedArray> arrays();
   /// Collective. Must be called after pieces of weights were written.
-  void published();
+  void publish();
 
   const ShardLayout& layout() const { return layout_; }
   ShardLevel level() const { return settings_.level; }
@@ -105,11 +105,11 @@ class ShardedModel {
   void enter(std::size_t layer);
   void enterUnit(std::size_t unit);
   void gather(std::size_t unit);
-  void call(std::size_t unit);
+  void startGather(std::size_t unit);
   void reduce(std::size_t unit);
-  void callReduce(std::size_t unit);
+  void startReduce(std::size_t unit);
   void arrived(std::size_t unit);
-  void shrinkOwn();
+  void narrowOwn();
   std::uint64_t wireBytes(std::size_t unit) const;
   void replicate(bool all);
   void addMicroBatch();

@@ -17,7 +17,7 @@ class Narrow {
   static constexpr std::size_t kBytes = 2; ///< bytes of a bfloat16 value
 
   /// `to` may be the same memory as `from`.
-  void shrink(const float* from, std::size_t count, void* to) {
+  void narrow(const float* from, std::size_t count, void* to) {
     forBlocks(count, [&](std::size_t at, std::size_t size) {
       codec_->encode({from + at, size}, 1, {}, block_.data());
       std::memcpy(static_cast<std::byte*>(to) + at * kBytes, block_.data(), size * kBytes);

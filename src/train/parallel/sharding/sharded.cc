@@ -65,7 +65,7 @@ Sharded::Sharded(const Setup& setup, ShardLevel level)
       replica_(setup, level),
       samples_(options_, setup.data, parts(setup)),
       schedule_(schedule(options_, totalSteps(options_, setup.data))),
-      ready_([this](std::size_t weight) { replica_.model().stands(weight); }),
+      ready_([this](std::size_t weight) { replica_.model().gradientReady(weight); }),
       statistics_(options_.accumulate > 1 ? replica_.statistics().size() : 0) {}
 
 /// Pending operations still use sums_ and the statistics of the replica.

@@ -167,7 +167,7 @@ void ShardedReplica::scatter(std::uint64_t steps) {
   }
   comm_.broadcast(state_.data(), state_.data(), state_.size(), DataType::float32, 0);
   model_->optimizer().setSteps(steps);
-  model_->published();
+  model_->publish();
 }
 
 } // namespace rondo::training

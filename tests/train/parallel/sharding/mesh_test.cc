@@ -49,16 +49,16 @@ TEST_CASE("each rank of a mesh has unique coordinates, and neighbours agree on t
         place.push_back(mesh.coordinate(axis, rank));
         REQUIRE(place.back() >= 0);
         REQUIRE(place.back() < mesh.size(axis));
-        const std::vector<int> line = mesh.neighbours({axis}, rank);
+        const std::vector<int> line = mesh.groupOf({axis}, rank);
         REQUIRE(line.size() == static_cast<std::size_t>(mesh.size(axis)));
         for (std::size_t i = 0; i < line.size(); ++i) {
           REQUIRE(mesh.coordinate(axis, line[i]) == static_cast<int>(i));
-          REQUIRE(mesh.neighbours({axis}, line[i]) == line);
+          REQUIRE(mesh.groupOf({axis}, line[i]) == line);
         }
       }
       places.insert(place);
-      REQUIRE(mesh.neighbours({}, rank) == std::vector<int>{rank});
-      REQUIRE(mesh.neighbours({kAxes.begin(), kAxes.end()}, rank).size() ==
+      REQUIRE(mesh.groupOf({}, rank) == std::vector<int>{rank});
+      REQUIRE(mesh.groupOf({kAxes.begin(), kAxes.end()}, rank).size() ==
               static_cast<std::size_t>(ranks));
     }
     REQUIRE(places.size() == static_cast<std::size_t>(ranks));
@@ -68,11 +68,11 @@ TEST_CASE("each rank of a mesh has unique coordinates, and neighbours agree on t
 
 TEST_CASE("the axis that is named last is the least significant") {
   const Mesh mesh = Mesh::parse("data=2,pipe=3", 6);
-  CHECK(mesh.neighbours({Axis::pipe}, 4) == std::vector<int>{3, 4, 5});
-  CHECK(mesh.neighbours({Axis::data}, 4) == std::vector<int>{1, 4});
+  CHECK(mesh.groupOf({Axis::pipe}, 4) == std::vector<int>{3, 4, 5});
+  CHECK(mesh.groupOf({Axis::data}, 4) == std::vector<int>{1, 4});
   const Mesh other = Mesh::parse("pipe=3,data=2", 6);
-  CHECK(other.neighbours({Axis::pipe}, 4) == std::vector<int>{0, 2, 4});
-  CHECK(other.neighbours({Axis::data}, 4) == std::vector<int>{4, 5});
+  CHECK(other.groupOf({Axis::pipe}, 4) == std::vector<int>{0, 2, 4});
+  CHECK(other.groupOf({Axis::data}, 4) == std::vector<int>{4, 5});
   CHECK(Mesh::parse("pipe=1,data=2,tensor=1", 2).text() == "data=2");
   CHECK(Mesh::parse("", 1).text() == "data=1");
 }
@@ -80,7 +80,7 @@ TEST_CASE("the axis that is named last is the least significant") {
 TEST_CASE("a text that is not a mesh is refused by name") {
   const std::string axes = "; valid: data, shard, pipe, tensor";
   const auto number = [](const std::string& part) {
-    return "\"" + part + "\" must be an axis, = and a number of ranks, 1 or more";
+    return "\"" + part + "\" must be AXIS=RANKS, with 1 or more ranks";
   };
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"date=4", "unknown axis \"date\"" + axes},
@@ -113,7 +113,7 @@ TEST_CASE("communicators along the axes of a mesh have the neighbours in order")
               for (const auto& axes : std::vector<std::vector<Axis>>{
                        {Axis::data}, {Axis::shard}, {Axis::pipe}, {Axis::data, Axis::pipe}}) {
                 Communicator line = mesh.split(comm, axes);
-                const std::vector<int> expected = mesh.neighbours(axes, comm.rank());
+                const std::vector<int> expected = mesh.groupOf(axes, comm.rank());
                 const std::int32_t own = comm.rank();
                 std::vector<std::int32_t> all(static_cast<std::size_t>(line.size()));
                 line.allGather(&own, all.data(), 1, DataType::int32);
