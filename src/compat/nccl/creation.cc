@@ -165,7 +165,7 @@ ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t*
 ncclResult_t end(ncclComm_t comm, bool abort) {
   if (!comm) return ncclSuccess; // as in NCCL, for handles that a split without this rank left null
   ncclComm& handle = ncclComm::known(comm);
-  const auto member = handle.end();
+  const auto member = handle.end(abort);
   if (!member) return ncclSuccess;
   // The handle has released its reference. Any owner besides this variable is a call in another
   // thread.

@@ -12,7 +12,7 @@ namespace {
 
 struct Making {
   ncclComm* handle;
-  bool awaited;
+  bool blocking;
 };
 
 struct State {
@@ -38,7 +38,7 @@ ncclResult_t finishMaking(State& group) {
   ncclResult_t result = ncclSuccess;
   for (const Making& one : group.making) {
     try {
-      if (one.awaited) one.handle->await();
+      if (one.blocking) one.handle->await();
       else result = ncclInProgress;
     } catch (...) {
       if (!group.failed) group.failed = currentRefusal();
@@ -104,7 +104,7 @@ float Groups::simulate() {
   return std::chrono::duration<float, std::micro>(time).count();
 }
 
-void Groups::add(ncclComm& making, bool awaited) { state.making.push_back({&making, awaited}); }
+void Groups::add(ncclComm& making, bool blocking) { state.making.push_back({&making, blocking}); }
 
 void Groups::add(const std::shared_ptr<Member>& member, cudaStream_t stream) {
   const auto addOnce = [](auto& list, const auto& one) {

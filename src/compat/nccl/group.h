@@ -22,8 +22,8 @@ class Groups {
   /// microseconds.
   static float simulate();
 
-  /// Adds a communicator that is being created. `awaited`: the group's end waits for it.
-  static void add(ncclComm& making, bool awaited);
+  /// Adds a communicator that is being created. `blocking`: the group's end waits for it.
+  static void add(ncclComm& making, bool blocking);
   /// Adds a rank that has a call in the group, and the call's stream.
   static void add(const std::shared_ptr<Member>& member, cudaStream_t stream);
   /// Records the error of a call as the error of the open group. Does nothing without a group.

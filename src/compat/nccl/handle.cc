@@ -135,10 +135,31 @@ void ncclComm::finalize() {
     refuse(ncclInvalidUsage, "the communicator was finalized before");
 }
 
-std::shared_ptr<ncclComm::Member> ncclComm::end() {
+void ncclComm::abortMaking() {
+  Making making = std::move(*making_);
+  making_.reset();
+  failed_ = {ncclInvalidUsage, "ncclCommAbort() ended the creation of the communicator"};
+  std::thread([making = std::move(making)]() mutable {
+    try {
+      std::visit(
+          [](auto& future) {
+            std::optional<rondo::Communicator> made = future.get();
+            if (made) made->abort("ncclCommAbort");
+          },
+          making);
+    } catch (...) {
+      // It could not be created, so there is nothing to abort.
+    }
+  }).detach();
+}
+
+std::shared_ptr<ncclComm::Member> ncclComm::end(bool abort) {
   for (;; std::this_thread::sleep_for(kLook)) {
     const std::lock_guard lock(mutex_);
-    if (!ended_ && !settle()) continue;
+    if (!ended_ && !settle()) {
+      if (!abort) continue;
+      abortMaking();
+    }
     if (std::exchange(ended_, true))
       refuse(ncclInvalidArgument, "the communicator was destroyed before");
     return std::exchange(member_, nullptr);

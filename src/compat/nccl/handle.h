@@ -40,14 +40,17 @@ struct ncclComm {
   rondo::compat::nccl::Refusal state();
   void finalize();
   /// Detaches the communicator from the handle and returns it. It ends when the last call that uses
-  /// it returns. Waits for a communicator that is being created.
-  std::shared_ptr<Member> end();
+  /// it returns. If the communicator is being created, waits for it; with `abort`, returns nullptr
+  /// at once, and a thread aborts the communicator when it is created.
+  std::shared_ptr<Member> end(bool abort);
 
  private:
   ncclComm() = default;
   /// Stores the communicator once it is created. Returns whether creation has ended. Call with the
   /// mutex held.
   bool settle();
+  /// Gives the creation to a thread, which aborts the communicator. Call with the mutex held.
+  void abortMaking();
   std::shared_ptr<Member> memberLocked();
 
   std::mutex mutex_; ///< guards the members below

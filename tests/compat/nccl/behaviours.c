@@ -492,6 +492,24 @@ static void groupedRanks(Held* held) {
   }
 }
 
+/* An abort does not wait for a creation, which here takes RONDO_INIT_TIMEOUT: no other rank comes. */
+static void abortsCreation(Held* held) {
+  (void)held;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = NULL;
+  ncclUniqueId id;
+  ncclResult_t state = ncclSuccess;
+  OK(ncclGetUniqueId(&id));
+  REQUIRE(ncclCommInitRankConfig(&comm, 2, id, 0, &config) == ncclInProgress);
+  OK(ncclCommGetAsyncError(comm, &state));
+  REQUIRE(state == ncclInProgress);
+  const double begin = now();
+  OK(ncclCommAbort(comm));
+  REQUIRE(now() - begin < 40);
+  REQUIRE(ncclCommAbort(comm) == ncclInvalidArgument && says("destroyed"));
+}
+
 /* Unsupported functions are exported, and their error says that they are unsupported. */
 static void stubs(Held* held) {
   (void)held;
@@ -519,6 +537,7 @@ static const struct {
            {"shrinks", 1, shrinks},
            {"revokes", 1, revokes},
            {"aborts", 1, aborts},
+           {"abortsCreation", 0, abortsCreation},
            {"stubs", 0, stubs},
            {"groupedRanks", 0, groupedRanks},
            {"configurations", 0, configurations},
