@@ -38,12 +38,13 @@ class Channels::Company {
   }
 
  private:
+  // Never destroyed: a static Communicator of the program ends after the statics of this file.
   static std::mutex& mutex() {
-    static std::mutex one;
+    static auto& one = *new std::mutex;
     return one;
   }
   static std::vector<Channels*>& all() {
-    static std::vector<Channels*> list;
+    static auto& list = *new std::vector<Channels*>;
     return list;
   }
 };
