@@ -117,6 +117,26 @@ TEST_CASE("tls: after every records_per_key records a message announces a new ke
   }
 }
 
+TEST_CASE("tls: the message that announces a new key is not written to the caller's memory") {
+  Ends ends(keyOf(1), keyOf(1), 2);
+  REQUIRE(ends.shake() == std::pair(Tls::Progress::done, Tls::Progress::done));
+  Bytes sent = randomBytes(10), got(100, std::byte{0x5a});
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(ends.dialer.tls()->send(cut(sent, {10}, 0, 1)) == 10);
+    REQUIRE(ends.accepter.tls()->receive(cut(got, {10}, 0, 1)) == 10);
+  }
+  REQUIRE(ends.dialer.tls()->send(cut(sent, {10}, 0, 1)) == 10);
+  Bytes wire(1000);
+  REQUIRE(::recv(ends.accepter.get(), wire.data(), wire.size(), 0) == 27 + 32);
+  REQUIRE(::send(ends.dialer.get(), wire.data(), 27, 0) == 27);
+  got.assign(got.size(), std::byte{0x5a});
+  CHECK(ends.accepter.tls()->receive(cut(got, {100}, 0, 1)) == -1);
+  CHECK(errno == EAGAIN);
+  CHECK(got == Bytes(got.size(), std::byte{0x5a}));
+  REQUIRE(::send(ends.dialer.get(), wire.data() + 27, 32, 0) == 32);
+  CHECK(ends.accepter.tls()->receive(cut(got, {100}, 0, 1)) == 10);
+}
+
 TEST_CASE("tls: without the same key there is no connection") {
   Ends ends(keyOf(1), keyOf(2), tls::kRecordsPerKey);
   CHECK(ends.shake() == std::pair(Tls::Progress::failed, Tls::Progress::failed));

@@ -380,8 +380,8 @@ void OpenSsl::takeOpened(Place& to) {
   }
 }
 
-/// Decrypts the record at in_at_ into the caller's memory, or in place if it does not fit there. If
-/// the connection ends or fails, returns the argument for failed().
+/// Decrypts the record at in_at_ into the caller's memory, or in place if it is short or does not
+/// fit there. If the connection ends or fails, returns the argument for failed().
 std::optional<int> OpenSsl::decrypt(Place& to) {
   switch (next()) {
     case Next::not_encrypted: return refuse(SSL_AD_UNEXPECTED_MESSAGE);
@@ -392,7 +392,9 @@ std::optional<int> OpenSsl::decrypt(Place& to) {
   unsigned char* const record = in_.get() + in_at_;
   const std::size_t size = Records::length(record) - kTrailerBytes;
   const iovec own{record + kHeaderBytes, size};
-  const bool direct = size <= to.left();
+  // A KeyUpdate must not be written to the caller's memory, which other connections may fill too.
+  // Other messages that are no data end the connection.
+  const bool direct = size > kKeyUpdate.size() && size <= to.left();
   const Place content = direct ? to : Place(std::span(&own, 1));
   Type type{};
   if (!opening_.open(record, content, type)) {

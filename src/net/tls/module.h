@@ -41,8 +41,7 @@ class Tls {
   virtual ssize_t send(std::span<const iovec> list) = 0;
   /// As recvmsg(): returns how many bytes were received, 0 at the end of the connection, or -1 with
   /// errno. After a short count nothing more has arrived, or the next call returns 0 or the error.
-  /// The call may also write to the rest of the buffers, after the returned bytes. Unauthenticated
-  /// bytes are never written there.
+  /// A call that fails may also write to the buffers, but never bytes that are not authenticated.
   /// EBADMSG: the next record is not what the peer encrypted, or is an alert; see trouble().
   /// EPROTO: as send().
   virtual ssize_t receive(std::span<const iovec> list) = 0;
