@@ -152,6 +152,20 @@ Simulated simulate(std::span<const double> speeds, int parts, int window) {
 
 } // namespace
 
+TEST_CASE("lines: what a lost line carried arrives over any other one of the 128 lines") {
+  for (const std::size_t other : {1, 31, 32, 64, 127}) {
+    Pairs pairs(2);
+    std::vector<net::Socket> left(other + 1), right(other + 1);
+    left[0] = std::move(pairs.left[0]); // its peer's end is closed
+    left[other] = std::move(pairs.left[1]);
+    right[other] = std::move(pairs.right[1]);
+    pairs.right[0] = {};
+    pairs.left = std::move(left);
+    pairs.right = std::move(right);
+    Channel(pairs).exchange(1, [](int) {});
+  }
+}
+
 TEST_CASE("parts cover a body once, in order") {
   for (const std::size_t around : {std::size_t{0}, kPartBytes, 2 * kPartBytes, 16 * kPartBytes})
     for (std::size_t bytes = around < 70 ? 0 : around - 70; bytes <= around + 70; ++bytes) {

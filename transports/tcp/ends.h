@@ -55,7 +55,10 @@ std::unique_ptr<NetworkSender> makeSender(net::Socket socket, const SocketSettin
 /// received directly into user memory.
 std::unique_ptr<NetworkReceiver> makeReceiver(net::Socket socket, const SocketSettings& settings);
 
-/// The lines of a channel, in the same order at both ends. At least one is connected.
+inline constexpr std::size_t kMostLines = 128; ///< 16 sockets on each of 8 rails
+
+/// The lines of a channel, in the same order at both ends: at most kMostLines, of which at least
+/// one is connected.
 struct Lines {
   std::vector<net::Socket> sockets; ///< empty if a line is not connected yet
   /// Returns the socket of such a line when it is connected; nothing while it is not. Throws Error

@@ -1,5 +1,6 @@
 // The sending end over several lines: sends each part of a message over the line on which it should
 // arrive first, and again over another line if it does not arrive.
+#include <bitset>
 #include <deque>
 
 #include "rondo/error.h"
@@ -33,7 +34,7 @@ struct Message {
   OutgoingBody body;
   struct Part {
     bool arrived = false;
-    std::uint32_t lines = 0; ///< bit i: the part was sent over line i
+    std::bitset<kMostLines> lines; ///< over which the part was sent
   };
   std::vector<Part> parts;
   std::size_t handed = 0;  ///< parts that were assigned to a line
@@ -271,11 +272,11 @@ class StripedSender final : public QueueingSender<Message> {
     double idle = kLongestWait;
     for (const Line& line : lines_)
       if (line.open() && line.cargo.empty())
-        idle = std::min(idle, arrival(loadOf(line, 0), kPartBytes));
+        idle = std::min(idle, arrival(loadOf(line, false), kPartBytes));
     for (Line& line : lines_)
       for (Cargo& cargo : line.cargo) {
         if (cargo.repeated || !wanted(cargo.what)) continue;
-        if (arrival(loadOf(line, 0), 0) < kIdleRepeat * std::max(idle, kLeastRepeat)) break;
+        if (arrival(loadOf(line, false), 0) < kIdleRepeat * std::max(idle, kLeastRepeat)) break;
         cargo.repeated = true;
         again_.push_back({cargo.what, indexOf(line)});
         return again_.front();
@@ -287,7 +288,7 @@ class StripedSender final : public QueueingSender<Message> {
   bool handOver(const Next& next) {
     Message& message = at(next.what.message);
     Message::Part& part = message.parts[next.what.part];
-    for (std::size_t i = 0; i < lines_.size(); ++i) loads_[i] = loadOf(lines_[i], part.lines >> i);
+    for (std::size_t i = 0; i < lines_.size(); ++i) loads_[i] = loadOf(lines_[i], part.lines[i]);
     const std::size_t bytes = partOf(message.body.bytes, next.what.part).size();
     const auto chosen = soonest(loads_, bytes, turn_);
     if (chosen && lines_[*chosen].full()) return false;
@@ -300,9 +301,9 @@ class StripedSender final : public QueueingSender<Message> {
     return true;
   }
 
-  LineLoad loadOf(const Line& line, std::uint32_t carries) const {
+  LineLoad loadOf(const Line& line, bool carries) const {
     LineLoad load;
-    load.usable = line.open() && (carries & 1) == 0;
+    load.usable = line.open() && !carries;
     load.full = line.full();
     load.pace = line.pace;
     load.ahead = static_cast<std::size_t>(line.end - line.acknowledged);
@@ -326,7 +327,7 @@ class StripedSender final : public QueueingSender<Message> {
   void carry(std::size_t index, const Next& next, std::size_t bytes) {
     Line& line = lines_[index];
     Message& message = at(next.what.message);
-    message.parts[next.what.part].lines |= std::uint32_t{1} << index;
+    message.parts[next.what.part].lines.set(index);
     line.header = encodeWords<4>({next.what.message, message.header.signature,
                                   sizeWord(message.header), next.what.part * kPartBytes},
                                  settings_.sealed);

@@ -30,6 +30,7 @@ namespace {
 
 constexpr std::uint8_t kAddressVersion = 2;
 constexpr int kMaxSockets = 16;
+static_assert(kMaxSockets * net::kMostRails == kMostLines);
 constexpr std::size_t kMostSocketAddressBytes = 64;
 
 /// The address of a rank.
@@ -117,8 +118,9 @@ using Rails = std::vector<std::unique_ptr<Mailbox>>;
 
 /// Logs that other rails replace a rail: once for each process, for all channels and communicators.
 void sayReplaced(int peer, std::size_t rail, net::SocketAddress listener, const std::string& why) {
-  static std::mutex mutex;
-  static std::set<std::string> said;
+  // Never destroyed: a static Communicator of the program ends after the statics of this file.
+  static auto& mutex = *new std::mutex;
+  static auto& said = *new std::set<std::string>;
   listener.port = 0;
   {
     const std::lock_guard lock(mutex);
