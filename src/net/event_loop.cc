@@ -196,7 +196,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   }
 
   void waitUntilIdle(std::unique_lock<std::mutex>& lock, Id id) {
-    if (onLoopThread()) return;
+    if (id == 0 || onLoopThread()) return;
     idle_.wait(lock, [&] { return running_ != id; });
   }
 
