@@ -226,7 +226,9 @@ void LinkCounters::add(const inet_diag_msg& socket, std::size_t bytes) {
       .acknowledged = info.tcpi_bytes_acked,
       .busy = info.tcpi_busy_time - std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited),
       .queued = info.tcpi_unacked > kLateSegments || info.tcpi_notsent_bytes > 0};
-  connection.average = connection.acknowledged * 1'000'000 / (connection.busy + kTick);
+  connection.average =
+      static_cast<std::uint64_t>(static_cast<double>(connection.acknowledged) * 1e6 /
+                                 static_cast<double>(connection.busy + kTick));
   if (info.tcpi_min_rtt != kNoRoundTrip)
     connection.segment_rate =
         std::uint64_t{info.tcpi_snd_mss} * 1'000'000 / std::max(info.tcpi_min_rtt, 1U);
