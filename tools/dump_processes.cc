@@ -119,7 +119,7 @@ char stateOf(const std::string& pid) {
 FoundRecord findRecord(const std::string& pid) {
   const auto descriptors = namesIn("/proc/" + pid + "/fd");
   if (descriptors.empty())
-    return {errno != 0 ? FoundRecord::Why::unreadable : FoundRecord::Why::no_record, {}};
+    return {errno != 0 ? FoundRecord::Why::unreadable : FoundRecord::Why::no_record, {}, {}};
   for (const std::string& number : descriptors) {
     const std::string name = "/proc/" + pid + "/fd/" + number;
     std::array<char, 64> link{};
@@ -128,7 +128,7 @@ FoundRecord findRecord(const std::string& pid) {
       continue;
     Descriptor memory(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     // It may be another memory file of Rondo, or of another version.
-    if (memory && isRecord(memory.get())) return {FoundRecord::Why::found, std::move(memory)};
+    if (memory && isRecord(memory.get())) return {FoundRecord::Why::found, std::move(memory), name};
   }
   return {};
 }
@@ -145,6 +145,17 @@ std::string reasonOf(const std::string& pid, FoundRecord::Why why) {
          "this version of Rondo";
 }
 
+/// A process that calls exec() keeps its number and its start, but loses the record.
+char WatchedProcesses::stateOf(const std::string& pid, const Process& process) {
+  struct stat now {
+  }, known{};
+  const bool same = statField(pid, kStarted) == process.started &&
+                    ::stat(process.name.c_str(), &now) == 0 &&
+                    ::fstat(process.memory.get(), &known) == 0 && now.st_ino == known.st_ino &&
+                    now.st_dev == known.st_dev;
+  return same ? tools::stateOf(pid) : 'X';
+}
+
 void WatchedProcesses::findNew() {
   const std::chrono::nanoseconds begin = processorTime();
   const bool search = Clock::now() >= search_;
@@ -152,13 +163,15 @@ void WatchedProcesses::findNew() {
   for (const std::string& pid : pids_.empty() ? ownProcesses() : pids_) {
     const std::string started = statField(pid, kStarted);
     const auto [first, end] = processes_.equal_range(pid);
-    if (started.empty() ||
-        std::any_of(first, end, [&](const auto& known) { return known.second.started == started; }))
+    if (started.empty() || std::any_of(first, end, [&](const auto& known) {
+          return known.second.started == started && known.second.ended == 0;
+        }))
       continue;
     const auto other = others_.find(pid);
     const bool skip = !search && other != others_.end() && other->second == started;
     FoundRecord found = skip ? FoundRecord() : findRecord(pid);
-    if (found.memory) processes_.emplace(pid, Process{started, std::move(found.memory)});
+    if (found.memory)
+      processes_.emplace(pid, Process{started, std::move(found.memory), found.name});
     else others[pid] = started;
   }
   others_ = std::move(others);
@@ -207,7 +220,7 @@ int WatchedProcesses::write(int to, std::uint64_t calls) {
   int written = 0;
   for (auto at = processes_.begin(); at != processes_.end();) {
     auto& [pid, process] = *at;
-    const char state = statField(pid, kStarted) == process.started ? stateOf(pid) : 'X';
+    const char state = stateOf(pid, process);
     if (state == 'X' && process.ended == 0) process.ended = steadySeconds();
     if (process.ended != 0 && steadySeconds() - process.ended > kKeepSeconds) {
       at = processes_.erase(at);

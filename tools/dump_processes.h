@@ -24,6 +24,7 @@ struct FoundRecord {
   enum class Why { found, no_record, unreadable };
   Why why = Why::no_record;
   Descriptor memory; ///< of a found record. It stays readable after the end of the process.
+  std::string name;  ///< of the memory in /proc
 };
 /// The record that the process writes, not one that it only reads.
 FoundRecord findRecord(const std::string& pid);
@@ -66,11 +67,13 @@ class WatchedProcesses {
   struct Process {
     std::string started; ///< when, as /proc tells it: tells apart processes of the same number
     Descriptor memory;
+    std::string name;       ///< of the memory in /proc
     std::int64_t ended = 0; ///< seconds; 0: it runs
     bool chosen = true;
   };
   using Clock = std::chrono::steady_clock;
 
+  static char stateOf(const std::string& pid, const Process& process);
   void findNew();
   void choose();
 

@@ -87,14 +87,15 @@ std::vector<ProcessDump> Watch::read(View& view) {
       view.troubles.push_back(trouble);
   }
   std::vector<ProcessDump> dumps;
-  std::istringstream lines(text);
-  while (lines.peek() != std::istringstream::traits_type::eof()) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t last = text.find("\n{\"end\"", begin);
+    const std::size_t end = last == std::string::npos ? last : text.find('\n', last + 1);
+    std::istringstream lines(text.substr(begin, end == std::string::npos ? end : end + 1 - begin));
+    begin = end == std::string::npos ? text.size() : end + 1;
     try {
       dumps.push_back(readDump(lines, "a dump"));
     } catch (const std::exception& error) {
       view.troubles.push_back(std::string("a dump cannot be read: ") + error.what());
-      // Continues with the next dump.
-      for (std::string line; std::getline(lines, line) && !line.starts_with("{\"end\"");) continue;
     }
   }
   return dumps;
@@ -138,7 +139,10 @@ RankView Watch::viewOf(const RecordedRank& rank) {
       before.bus_bytes += busBytes(kind, bytes, rank.size) * rate;
     }
   }
-  if (first || passed >= kLeastTime) before.time = rank.time, before.totals = rank.totals;
+  if (!first && passed < 0) before = {}; // the clock was set back: the measurement begins again
+  if (first || passed < 0 || passed >= kLeastTime)
+    before.time = rank.time, before.totals = rank.totals;
+  before.seen = true;
   view.calls = before.calls, view.bytes = before.bytes, view.bus_bytes = before.bus_bytes;
   return view;
 }
@@ -201,6 +205,7 @@ JobView Watch::viewOf(Dumps dumps) {
 
 View Watch::lookOnce() {
   View view;
+  for (auto& [key, before] : before_) before.seen = false;
   const std::vector<ProcessDump> dumps = read(view);
   view.time = wallClock();
   for (const std::string& job : jobsOf(dumps))
@@ -210,6 +215,7 @@ View Watch::lookOnce() {
           view.troubles.push_back(warning);
       view.jobs.push_back(std::move(one));
     }
+  std::erase_if(before_, [](const auto& one) { return !one.second.seen; });
   return view;
 }
 

@@ -78,6 +78,7 @@ class Watch {
     std::int64_t time = 0;
     std::map<std::string, RecordedTotal> totals;
     double calls = 0, bytes = 0, bus_bytes = 0;
+    bool seen = false; ///< in this look
   };
 
   std::vector<ProcessDump> read(View& view);

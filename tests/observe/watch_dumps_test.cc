@@ -1,0 +1,83 @@
+// Proves: a damaged dump of another host hides no other dump from the watch, and a clock that is
+// set back does not freeze the rates.
+#include <string>
+
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::test {
+namespace {
+
+/// Shell code: a folder of its own, with a script "feed" of these lines.
+std::string withFeed(const TemporaryFolder& folder, const std::string& lines) {
+  const std::string job = folder.file("job");
+  return "mkdir " + job + "\ncd " + job + "\ncat >feed <<'END'\n" + lines + "END\n";
+}
+
+/// Shell function: prints the dump of a rank with one communicator. Its arguments are the rank, the
+/// time in ns, the number of calls, and the number of lines that the dump claims to have.
+const std::string kDump = R"(dump() {
+  printf '{"rondo_dump":2,"host":"far","pid":%s,"began_ns":1,"reason":"request","state":"R",' $1
+  printf '"time_ns":%s}\n{"communicator":"00000000000000aa","job":"00000000000000bb",' $2
+  printf '"rank":%s,"size":2,"open":true,"transports":"tcp","entered":%s,"calls":%s,' $1 $3 $3
+  printf '"totals":[{"collective":"allreduce","calls":%s,"bytes":%s}],"waits":[]}\n' $3 $3
+  printf '{"end":true,"lines":%s}\n' $4
+}
+)";
+
+TEST_CASE("watch: a dump whose lines are not all there does not hide the next dump", "[command]") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell(withFeed(folder, kDump + "dump 0 1000 5 4; dump 1 1000 5 3; exec sleep 100\n") +
+                "$RONDO watch --once --json --job 00000000000000bb --from 'sh ./feed'",
+            100);
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.out.find("lines are missing") != std::string::npos);
+  CHECK(outcome.out.find("\"rank\":1,\"host\":\"far\"") != std::string::npos);
+}
+
+TEST_CASE("watch: when the clock is set back by an hour, an idle rank's rate becomes 0",
+          "[command]") {
+  const TemporaryFolder folder;
+  const Outcome outcome = shell(
+      withFeed(folder, kDump + "TIME=1000000000000000000; CALLS=0\n"
+                               "for I in $(seq 1000); do\n"
+                               "  if [ $I -le 20 ]; then CALLS=$((CALLS + 1000)); fi\n"
+                               "  if [ $I = 21 ]; then TIME=$((TIME - 3600000000000)); fi\n"
+                               "  TIME=$((TIME + 100000000)); dump 0 $TIME $CALLS 3; sleep 0.1\n"
+                               "done\n") +
+          "$RONDO watch --json --interval 0.2 --job 00000000000000bb --from 'sh ./feed' >out &\n"
+          "WATCH=$!\n"
+          "for TRY in $(seq 600); do\n"
+          "  grep -q '\"calls_per_second\":[1-9]' out && tail -n 1 out |\n"
+          "    grep -q '\"calls_per_second\":0' && echo idle && break\n"
+          "  sleep 0.1\ndone\nkill $WATCH; wait",
+      200);
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.out.find("idle") != std::string::npos);
+}
+
+TEST_CASE("watch: a process that calls exec() leaves its job, and its new job is shown",
+          "[command]") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell(withFeed(folder, "") + RONDO_TEST_PROGRAMS
+                "/program_exec_again >out &\nJOB=$!\n"
+                "until() { for TRY in $(seq 600); do eval \"$1\" && break; sleep 0.1; done; }\n"
+                "until 'grep -q ready out'\n"
+                "$RONDO watch --json --interval 0.2 $JOB >watched &\nWATCH=$!\n"
+                "until 'grep -q running watched'\ntouch go\n"
+                "FIRST=$(sed -n 's/.*\"jobs\":\\[{\"job\":\"\\([0-9a-f]*\\).*/\\1/p' watched | "
+                "head -n 1)\n"
+                "until 'grep -v $FIRST watched | grep -q running || tail -n 1 watched | grep "
+                "$FIRST.*running |"
+                " grep -q ended'\n"
+                "tail -n 1 watched\nkill $WATCH $JOB; wait",
+            300);
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.out.find("running") != std::string::npos);
+  CHECK(outcome.out.find("ended") != std::string::npos);
+}
+
+} // namespace
+} // namespace rondo::test
