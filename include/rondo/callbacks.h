@@ -65,8 +65,9 @@ class RONDO_API CallRegistration {
 
 /// Registers callbacks for the calls of all communicators that this process opens from now on, also
 /// through MPI, NCCL, Python and torch.distributed. Several may be registered; they are called in
-/// the order of their registration. A call that is refused because of its arguments has no events;
-/// every other call has one begin and one end.
+/// the order of their registration. These have no events: a call that is refused because of its
+/// arguments or because the communicator has failed, and the calls of a dropped Group. Every other
+/// call has one begin and one end.
 ///
 /// Threads. `begin` runs on the thread that makes the call; calls of a Group begin when it ends.
 /// `end` runs on the thread that completes the call: one that waits on this communicator, or a

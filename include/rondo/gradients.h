@@ -129,7 +129,7 @@ struct GradientOptions {
   /// Starts each bucket as soon as it is full; otherwise wait() starts all of them.
   bool overlap = true;
   /// Forms the buckets again after the first step, in the order in which rank 0's gradients became
-  /// ready.
+  /// ready; with find_unused only if static_graph is set too, as in PyTorch.
   bool follow_observed_order = true;
   /// Allows parameters without a gradient in a step. Those that are not ready at wait() count as
   /// zeros. A gradient that no rank has keeps its old value.

@@ -15,9 +15,10 @@ enum class LogLevel { none, error, warn, info, trace };
 /// Settings of one communicator. fromEnvironment() reads the variable that each field's comment
 /// names first. A second name, if there is one, is NCCL's, and is read if the RONDO variable is not
 /// set. An unknown value of a RONDO variable is Error(invalid_argument) that lists the valid ones;
-/// an unknown value of an NCCL variable is logged and ignored. Pass equal values on all ranks,
-/// except for `device` and `node`. Of algorithm, rules_file, planner, profile, deterministic,
-/// checksum, channel_bytes, channel_depth and trace_folder, all ranks use rank 0's value.
+/// an unknown value of an NCCL variable is logged and ignored, but an unknown word in NCCL_ALGO is
+/// an error, as in NCCL. Pass equal values on all ranks, except for `device` and `node`. Of
+/// algorithm, rules_file, planner, profile, deterministic, checksum, channel_bytes, channel_depth
+/// and trace_folder, all ranks use rank 0's value.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.

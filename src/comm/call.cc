@@ -224,7 +224,14 @@ Buffers buffersOf(const Call& call, int rank, int size) {
           traits(call.collective).in_place, (extent.input_at - extent.output_at) * block};
 }
 
+void checkCollective(Collective collective) {
+  if (static_cast<std::size_t>(collective) >= kCollectiveCount)
+    throw Error(ErrorCode::invalid_argument,
+                "unknown collective " + std::to_string(static_cast<int>(collective)));
+}
+
 void validate(const Call& call, int rank, int size) {
+  checkCollective(call.collective);
   if (static_cast<std::size_t>(call.type) >= kDataTypeCount)
     refuse(call, "unknown data type " + std::to_string(static_cast<int>(call.type)));
   if (reduces(call.collective)) {

@@ -78,6 +78,8 @@ struct Buffers {
 /// distance between input and output, so the result holds for all calls with this distance.
 Buffers buffersOf(const Call& call, int rank, int size);
 
+/// Throws Error(invalid_argument) if the value names no collective.
+void checkCollective(Collective collective);
 /// Throws Error(invalid_argument), which names the call and the argument.
 void validate(const Call& call, int rank, int size);
 

@@ -98,6 +98,7 @@ double CallPlanner::predict(const Call& call) const {
 }
 
 Explanation CallPlanner::explain(const Call& call) const {
+  checkCollective(call.collective);
   if (call.collective == Collective::sendrecv)
     throw Error(ErrorCode::invalid_argument, "explain: a Send or Recv has no algorithm");
   const plan::Spec spec = specOf(call);
@@ -126,6 +127,7 @@ Explanation CallPlanner::explain(const Call& call) const {
 
 std::string CallPlanner::algorithmFor(Collective collective, std::size_t count,
                                       DataType type) const {
+  checkCollective(collective);
   if (collective == Collective::sendrecv) return "sendrecv";
   plan::PlanCache plans(rank_);
   return decide({.collective = collective, .count = count, .type = type}, plans).choice.text();

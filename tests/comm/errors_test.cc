@@ -54,6 +54,11 @@ TEST_CASE("wrong arguments are refused by name, and the communicator goes on") {
       says(caught([&] { comm.allReduce(a.data(), a.data() + 1, 8, f32, sum); }), bad, {"overlap"}));
   CHECK(says(caught([&] { comm.allToAll(a.data(), a.data(), 8, f32); }), bad,
              {"AllToAll", "in place"}));
+  CHECK(says(
+      caught([&] { comm.call({.collective = static_cast<Collective>(77), .input = a.data()}); }),
+      bad, {"unknown collective 77"}));
+  CHECK(says(caught([&] { comm.algorithmFor(static_cast<Collective>(77), 1, f32); }), bad,
+             {"unknown collective 77"}));
   CHECK(says(caught([&] { comm.transportTo(2); }), bad, {"2"}));
   CHECK(says(caught([&] { comm.recvAsync(nullptr, 1, f32, 1); }), bad, {"Recv"}));
 
