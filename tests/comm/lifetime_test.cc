@@ -12,6 +12,7 @@
 #include "support/forked_child.h"
 #include "support/ranks.h"
 #include "support/test.h"
+#include "transports/registry.h"
 
 namespace rondo::test {
 namespace {
@@ -56,6 +57,20 @@ ErrorCode codeOf(const std::function<void()>& body) {
 }
 
 } // namespace
+
+TEST_CASE("a communicator may be a global object, which ends after main()") {
+  for (const transport::Kind& kind : transport::kinds()) {
+    const std::string name(kind.name);
+    if ((name != "shm" && name != "tcp" && name != "ucx") ||
+        (kind.missing && !kind.missing().empty()))
+      continue;
+    INFO(name);
+    const std::string job = "timeout 100 env RONDO_HEARTBEAT=10 RONDO_TRANSPORT=" + name +
+                            " " RONDO_COMMAND " run -p 2 -- " RONDO_TEST_PROGRAMS
+                            "/program_static_communicator";
+    for (int i = 0; i < 4; ++i) REQUIRE(std::system(job.c_str()) == 0);
+  }
+}
 
 TEST_CASE("a call in flight may be the last owner of its communicator") {
   // The event loop's thread remains, so it is counted.
