@@ -23,7 +23,7 @@ std::chrono::milliseconds within(std::chrono::milliseconds timeout) {
 /// This process's rank of a group in host memory. Collective.
 std::shared_ptr<Member> memberOf(Communicator communicator, const Teller& teller,
                                  std::chrono::milliseconds timeout) {
-  auto member = std::make_shared<Member>(std::move(communicator), teller);
+  auto member = std::make_shared<Member>(std::move(communicator), teller, timeout);
   if (teller.size == 1) return member;
   auto tagged = member->communicator.split(0, teller.rank);
   member->messenger.emplace(member->communicator, std::move(*tagged));
@@ -42,7 +42,7 @@ std::shared_ptr<Member> join(c10d::Store& store, int rank, int size,
   try {
     Communicator met = meet(store, rank, size, own);
     if (device < 0) return memberOf(std::move(met), teller, own.timeout);
-    return std::make_shared<Member>(std::move(met), teller);
+    return std::make_shared<Member>(std::move(met), teller, std::chrono::milliseconds(0));
   } catch (const Error& error) {
     teller.raise("init", error);
   }
@@ -71,21 +71,19 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
 
 Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, c10::intrusive_ptr<Options> options,
                  std::shared_ptr<Member> member)
-    : c10d::Backend(member->teller.rank, member->teller.size),
+    : c10d::Backend(member->teller->rank, member->teller->size),
       options_(std::move(options)),
       store_(store),
       member_(std::move(member)) {
   init();
 }
 
-Backend::~Backend() = default;
+Backend::~Backend() { leaveRegion(); }
 
 void Backend::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
   try {
-    Member& member = *memberOn(at::kCPU, "set_timeout");
-    member.communicator.setTimeout(within(timeout));
-    if (member.messenger) member.messenger->setTimeout(within(timeout));
+    memberOn(at::kCPU, "set_timeout")->setTimeout(within(timeout));
   } catch (const Error& error) {
     member_->raise("set_timeout", error);
   }
@@ -122,7 +120,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(
     if (std::find(excluded.begin(), excluded.end(), rank) != excluded.end()) continue;
     if (rank == getRank()) teller.rank = teller.size;
     ++teller.size;
-    const std::vector<int>& global = member->teller.global_ranks;
+    const std::vector<int>& global = member->teller->global_ranks;
     teller.global_ranks.push_back(global.empty() ? rank : global[static_cast<std::size_t>(rank)]);
   }
   options->global_ranks_in_group.assign(teller.global_ranks.begin(), teller.global_ranks.end());
@@ -166,6 +164,7 @@ void Backend::abort(const std::string& reason) {
 
 void Backend::shutdown() {
   failed_ = getError();
+  leaveRegion();
   on_devices_.clear();
   member_.reset();
 }

@@ -75,7 +75,8 @@ class Backend : public c10d::Backend {
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
   bool supportsCoalescing() const override { return true; }
-  /// From now on this thread's calls, in any group, are only recorded. endCoalescing() starts them.
+  /// From now on this thread's calls, in any group, are only recorded. endCoalescing() starts them;
+  /// if several groups coalesce calls, the last endCoalescing() does. See Region.
   void startCoalescing() override;
   WorkPointer endCoalescing() override;
 
@@ -83,7 +84,8 @@ class Backend : public c10d::Backend {
   /// it.
   void abort() override { abort("its program aborted the group"); }
   void abort(const std::string& reason);
-  /// Waits for the calls in flight, and leaves the group.
+  /// Waits for the calls in flight, and leaves the group. Calls that do not end before the timeout,
+  /// and receives by Messenger, end with an error. Works of calls that have ended remain usable.
   void shutdown() override;
 
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
@@ -143,12 +145,14 @@ class Backend : public c10d::Backend {
   WorkPointer receive(Tensors& tensors, int from, int tag);
   Messenger& messengerFor(at::Device device, const char* call);
   bool later(const CallInfo& info) const;
+  /// Ends the region of this thread if this group coalesces calls in it.
+  void leaveRegion();
 
   const c10::intrusive_ptr<Options> options_;
   const c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<Member> member_; ///< null after shutdown()
   std::map<c10::DeviceIndex, std::shared_ptr<Member>> on_devices_;
-  std::shared_ptr<Region> region_; ///< while calls are coalesced
+  std::shared_ptr<Region> region_; ///< while this group coalesces calls
   c10d::ErrorType failed_ = c10d::ErrorType::SUCCESS;
   uint64_t sequence_ = 0;
 };

@@ -36,14 +36,15 @@ WorkPointer Backend::make(CallInfo info, const Now& now, const Begin& begin) {
   const at::Device device = deviceOf(info);
   const std::shared_ptr<Member> member = memberOn(device, info.name);
   Communicator& at = member->communicator;
+  const std::shared_ptr<Region> region = Region::current();
   const bool at_once = device.is_cpu() && !later(info), waits = !info.async;
   const char* const name = info.name;
-  if (region_)
+  if (region)
     for (const Tensors* tensors : {&info.outputs, &info.inputs})
-      region_->tensors.insert(region_->tensors.end(), tensors->begin(), tensors->end());
+      region->tensors.insert(region->tensors.end(), tensors->begin(), tensors->end());
   const bool profiled = profile(info);
   const std::shared_ptr<AfterCall> after = info.after;
-  auto work = c10::make_intrusive<Work>(member, std::move(info), ++sequence_, region_);
+  auto work = c10::make_intrusive<Work>(member, std::move(info), ++sequence_, region);
   try {
     if (at_once) {
       now(at);
@@ -52,13 +53,14 @@ WorkPointer Backend::make(CallInfo info, const Now& now, const Begin& begin) {
       const auto stream = currentStream(device);
       if (stream) at.setStream(toStream(*stream));
       Begun begun = begin(at);
-      if (after && stream && !region_)
+      if (after && stream && !region)
         after->run(true); // queues copies on the stream, after the call
-      if (region_) region_->add(stream, after, begun.messages);
+      if (region) region->add(member, stream, after, begun.messages);
       const Pending pending(std::move(begun.work), std::move(begun.messages), after);
+      member->calls.add(pending);
       work->started(pending, stream);
       // Without this, the event would end only when the program waits, which it may do late.
-      if (profiled && !region_ && !stream) pending.whenDone(member->completer, [] {});
+      if (profiled && !region && !stream) pending.whenDone(member->completer, [] {});
     }
   } catch (const Error& error) {
     if (after) after->run(false);

@@ -198,12 +198,10 @@ void Mailroom::giveUp(Message& message, milliseconds after) {
   text += wanted.source == Message::kAnyRank ? " from any rank"
                                              : " from rank " + std::to_string(wanted.source);
   text += " timed out after " + seconds(after) + ": no such message came";
-  {
-    const std::lock_guard lock(mutex_);
-    if (message.state_->done) return;
-    fail(Error(ErrorCode::timeout, text, wanted.source));
-  }
-  abort(text);
+  const std::lock_guard lock(mutex_);
+  if (message.state_->done) return;
+  fail(Error(ErrorCode::timeout, text, wanted.source));
+  if (!stopping_) abort(text); // afterwards the group's communicator may not exist
 }
 
 bool Mailroom::pendingUntagged() const {

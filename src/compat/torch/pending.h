@@ -1,15 +1,20 @@
 // A call in flight, with the work that remains when it has ended.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "compat/torch/completer.h"
 #include "compat/torch/copies.h"
 #include "compat/torch/messages.h"
+#include "rondo/error.h"
 #include "rondo/work.h"
 
 namespace rondo::compat {
@@ -22,25 +27,49 @@ class Pending {
  public:
   /// Creates a call that is already done.
   Pending() = default;
-  Pending(rondo::Work work, Messages messages, std::shared_ptr<AfterCall> after)
-      : work_(std::move(work)), messages_(std::move(messages)), after_(std::move(after)) {}
+  Pending(rondo::Work work, Messages messages, std::shared_ptr<AfterCall> after);
+  /// Creates a call that has ended with an error.
+  explicit Pending(const Error& error);
 
-  void wait() { waitFor({}); }
+  void wait() const { waitFor({}); }
   /// Waits for at most `limit`; zero: only the group's timeout applies. Returns false if the call
   /// is not done yet.
-  bool waitFor(std::chrono::milliseconds limit);
-  bool test();
+  bool waitFor(std::chrono::milliseconds limit) const;
+  bool test() const;
   /// Ends receives that are not done, and the group, with Error(timeout).
-  void giveUp(std::chrono::milliseconds after);
+  void giveUp(std::chrono::milliseconds after) const;
   /// Calls `done` on a thread of the completer when this is done, with or without an error.
   void whenDone(Completer& completer, std::function<void()> done) const;
-  /// The first receive of the call, or null.
-  const Message* message() const { return messages_.empty() ? nullptr : messages_.front().get(); }
+  /// The sender of the call's first message (kAnyRank until it has arrived). Nothing if the call
+  /// has no message.
+  std::optional<int> sender() const;
 
  private:
-  rondo::Work work_;
-  Messages messages_;
-  std::shared_ptr<AfterCall> after_; ///< null: no work remains
+  friend class Calls;
+  struct Parts;
+  struct State;
+  explicit Pending(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  void settle() const;
+
+  std::shared_ptr<State> state_; ///< null: done
+};
+
+/// The calls of one rank. A rondo::Work keeps its communicator alive, and the program may keep the
+/// handle of a call that has ended. So the destructor waits until the calls have ended, replaces
+/// each by its result, and thereby lets the rank leave its group.
+class Calls {
+ public:
+  Calls();
+  ~Calls();
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+  /// One thread at a time may call.
+  void add(const Pending& call);
+
+ private:
+  std::vector<std::weak_ptr<Pending::State>> all_;
+  std::size_t sweep_at_ = 64; ///< the size of `all_` at which calls without a handle are removed
+  const pid_t process_;
 };
 
 } // namespace rondo::compat

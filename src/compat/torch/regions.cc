@@ -1,6 +1,7 @@
 // Checks and profiling of all calls, and coalescing (calls that start together).
 #include <c10/util/Exception.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -11,8 +12,8 @@ namespace rondo::compat {
 
 namespace {
 
-/// Number of open coalescing regions of this thread, in all groups.
-thread_local int regions = 0;
+/// The open region of this thread. The groups that coalesce own it.
+thread_local std::weak_ptr<Region> open_region;
 
 } // namespace
 
@@ -41,35 +42,74 @@ bool profile(CallInfo& info) {
 }
 
 bool Backend::later(const CallInfo& info) const {
-  return info.async || info.timeout > kNoTimeout || regions > 0;
+  return info.async || info.timeout > kNoTimeout || Region::current();
+}
+
+std::shared_ptr<Region> Region::current() { return open_region.lock(); }
+
+void Region::add(const std::shared_ptr<Member>& member,
+                 const std::optional<c10::Stream>& call_stream,
+                 const std::shared_ptr<AfterCall>& call, const Messages& received) {
+  if (count++ == 0) stream = call_stream;
+  else if (stream != call_stream) stream.reset();
+  messages.insert(messages.end(), received.begin(), received.end());
+  members.insert(member);
+  if (!call) return;
+  after->parts.push_back(call);
+  profiled |= call->event != nullptr;
+}
+
+void Region::start() {
+  try {
+    rondo::Work begun = group.start();
+    if (stream) after->run(true); // queues the copies on the stream, after the calls
+    close(Pending(std::move(begun), messages, after));
+  } catch (const Error& error) {
+    after->run(false);
+    close(Pending(error));
+  }
+}
+
+void Region::abandon() {
+  group.drop();
+  after->run(false);
+  close(Pending(Error(ErrorCode::aborted,
+                      "the group was shut down before the end of the coalescing region")));
+}
+
+void Region::close(const Pending& calls) {
+  open_region.reset();
+  pending = calls;
+  for (const auto& one : members)
+    if (const auto member = one.lock()) member->calls.add(pending);
+  open = false; // after `pending`, which other threads read then
 }
 
 void Backend::startCoalescing() {
   memberOn(at::kCPU, "coalescing");
   TORCH_CHECK(!region_, "rondo: calls of this group are being coalesced already");
-  region_ = std::make_shared<Region>();
-  ++regions;
+  region_ = Region::current();
+  if (!region_) open_region = region_ = std::make_shared<Region>();
+  ++region_->groups;
 }
 
 WorkPointer Backend::endCoalescing() {
   TORCH_CHECK(region_, "rondo: no calls of this group are being coalesced");
+  TORCH_CHECK(!region_->open || region_ == Region::current(),
+              "rondo: the thread that began to coalesce calls must also end it");
   const auto region = std::exchange(region_, nullptr);
-  --regions;
   CallInfo info{.type = Type::COALESCED, .name = "coalesced calls"};
   auto work = c10::make_intrusive<Work>(member_, std::move(info), ++sequence_, region);
-  region->open = false;
-  try {
-    rondo::Work begun = region->group.start();
-    if (region->stream)
-      region->after->run(true); // queues the copies on the stream, after the calls
-    const Pending pending(std::move(begun), region->messages, region->after);
-    work->started(pending, region->stream);
-    if (region->profiled && !region->stream) pending.whenDone(member_->completer, [] {});
-  } catch (const Error& error) {
-    region->after->run(false);
-    member_->raise("coalesced calls", error);
-  }
+  if (!region->open || --region->groups > 0) return work;
+  region->start();
+  work->started({}, region->stream);
+  if (region->profiled && !region->stream) region->pending.whenDone(member_->completer, [] {});
   return work;
+}
+
+void Backend::leaveRegion() {
+  const auto region = std::exchange(region_, nullptr);
+  if (region && region == Region::current()) region->abandon();
 }
 
 } // namespace rondo::compat

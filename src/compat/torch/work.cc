@@ -2,6 +2,7 @@
 #include "compat/torch/work.h"
 
 #include <ATen/core/jit_type.h>
+#include <c10/util/Exception.h>
 
 #include <utility>
 
@@ -10,19 +11,58 @@
 
 namespace rondo::compat {
 
-void Region::add(const std::optional<c10::Stream>& call_stream,
-                 const std::shared_ptr<AfterCall>& call, const Messages& received) {
-  stream = call_stream;
-  messages.insert(messages.end(), received.begin(), received.end());
-  if (!call) return;
-  after->parts.push_back(call);
-  profiled |= call->event != nullptr;
+void Member::setTimeout(std::chrono::milliseconds timeout) {
+  const std::lock_guard lock(mutex_);
+  timeout_ = timeout;
+  if (hurries_ == 0) communicator.setTimeout(timeout);
+  if (messenger) messenger->setTimeout(timeout);
 }
 
-Work::Work(std::shared_ptr<Member> member, CallInfo info, uint64_t sequence,
+void Member::hurry(const char* call, std::chrono::milliseconds limit) {
+  const std::lock_guard lock(mutex_);
+  ++hurries_;
+  // The shortest timeout, rather than abort(), gives an error text that names the late ranks.
+  if (timeout_.count() > 0) communicator.setTimeout(Options::kShortestTimeout);
+  else
+    communicator.abort(std::string(call) + " timed out after " + std::to_string(limit.count()) +
+                       " ms");
+}
+
+void Member::relax() {
+  const std::lock_guard lock(mutex_);
+  if (--hurries_ == 0 && timeout_.count() > 0) communicator.setTimeout(timeout_);
+}
+
+namespace {
+
+/// Hurries groups for the lifetime of the object. It does not keep them from being shut down.
+class Hurry {
+ public:
+  Hurry(const Members& members, const char* call, std::chrono::milliseconds limit) {
+    for (const auto& one : members)
+      if (const auto member = one.lock()) {
+        member->hurry(call, limit);
+        hurried_.push_back(one);
+      }
+  }
+  ~Hurry() {
+    for (const auto& one : hurried_)
+      if (const auto member = one.lock()) member->relax();
+  }
+  Hurry(const Hurry&) = delete;
+  Hurry& operator=(const Hurry&) = delete;
+
+ private:
+  std::vector<std::weak_ptr<Member>> hurried_;
+};
+
+} // namespace
+
+Work::Work(const std::shared_ptr<Member>& member, CallInfo info, uint64_t sequence,
            std::shared_ptr<Region> region)
-    : c10d::Work(member->teller.rank, info.type),
-      member_(std::move(member)),
+    : c10d::Work(member->teller->rank, info.type),
+      member_(member),
+      teller_(member->teller),
       info_(std::move(info)),
       sequence_(sequence),
       region_(std::move(region)) {}
@@ -37,10 +77,10 @@ void Work::started(Pending work, const std::optional<c10::Stream>& stream) {
 Work::~Work() {
   // On a device the memory needs no owner: torch reuses it in the order of the stream, after the
   // call.
-  if (coalescing() || event_ || work_.test()) return;
-  // The member owns the completer, so the completer's thread must not be the member's last owner.
-  work_.whenDone(member_->completer, [outputs = std::move(info_.outputs),
-                                      inputs = std::move(info_.inputs), region = region_] {});
+  if (coalescing() || event_ || pending().test()) return;
+  if (const auto member = member_.lock()) // otherwise all calls have ended
+    pending().whenDone(member->completer, [outputs = std::move(info_.outputs),
+                                           inputs = std::move(info_.inputs), region = region_] {});
 }
 
 bool Work::isCompleted() { return ended(); }
@@ -48,32 +88,28 @@ bool Work::isCompleted() { return ended(); }
 bool Work::isSuccess() const { return ended() && !exception(); }
 
 std::exception_ptr Work::exception() const {
-  if (!ended() || !work_.test()) return nullptr;
+  if (!ended() || !pending().test()) return nullptr;
   try {
-    work_.wait();
+    pending().wait();
     return nullptr;
   } catch (const Error& error) {
-    return member_->teller.exception(info_.name, error);
+    return teller_->exception(info_.name, error);
   }
 }
 
 int Work::sourceRank() const {
   if (info_.source >= 0) return info_.source;
-  const Message* const message = work_.message();
-  return message ? message->from() : c10d::Work::sourceRank();
+  const auto sender = work_.sender();
+  return sender ? *sender : c10d::Work::sourceRank();
 }
 
 void Work::await(std::chrono::milliseconds limit) const {
-  if (limit.count() <= 0) return work_.wait();
-  if (work_.waitFor(limit)) return;
-  // Ends the communicator, since the call makes no progress. The shortest timeout, rather than
-  // abort(), gives an error text that names the late ranks.
-  if (event_)
-    member_->communicator.abort(std::string(info_.name) + " timed out after " +
-                                std::to_string(limit.count()) + " ms");
-  else member_->communicator.setTimeout(Options::kShortestTimeout);
-  work_.giveUp(limit);
-  work_.wait();
+  const Pending& call = pending();
+  if (limit.count() <= 0) return call.wait();
+  if (call.waitFor(limit)) return;
+  const Hurry hurry(region_ ? region_->members : Members{member_}, info_.name, limit);
+  call.giveUp(limit);
+  call.wait();
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
@@ -85,19 +121,22 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   try {
     await(timeout == kNoTimeout ? info_.timeout : timeout);
   } catch (const Error& error) {
-    member_->raise(info_.name, error);
+    teller_->raise(info_.name, error);
   }
   return true;
 }
 
 void Work::abort() {
-  member_->communicator.abort(std::string("rank ") + std::to_string(member_->teller.rank) +
-                              " aborted " + info_.name);
+  if (const auto member = member_.lock())
+    member->communicator.abort(std::string("rank ") + std::to_string(teller_->rank) + " aborted " +
+                               info_.name);
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   const std::lock_guard lock(future_mutex_);
   if (future_) return future_;
+  TORCH_CHECK(!coalescing(), "rondo: ", info_.name,
+              ": take the future of a coalesced call after its coalescing region");
   std::vector<c10::Device> devices;
   if (event_) devices.push_back(event_->device());
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
@@ -107,17 +146,18 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
     future_->markCompleted(c10::IValue(info_.outputs));
     return future_;
   }
-  auto complete = [future = future_, work = work_, outputs = info_.outputs, inputs = info_.inputs,
-                   region = region_, name = info_.name, teller = member_->teller]() mutable {
+  auto complete = [future = future_, work = pending(), outputs = info_.outputs,
+                   inputs = info_.inputs, region = region_, name = info_.name, teller = teller_] {
     try {
       work.wait();
       future->markCompleted(c10::IValue(outputs));
     } catch (const Error& error) {
-      future->setError(teller.exception(name, error));
+      future->setError(teller->exception(name, error));
     }
   };
-  if (isCompleted()) complete();
-  else work_.whenDone(member_->completer, complete);
+  const auto member = isCompleted() ? nullptr : member_.lock();
+  if (member) pending().whenDone(member->completer, complete);
+  else complete(); // also if the group is being shut down, which ends the call
   return future_;
 }
 
