@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 /// The thread's shortest and longest sleep between two polls. The sleep doubles while no message
 /// arrives.
 constexpr microseconds kShortestRest{20}, kLongestRest{500};
-/// Number of polls without sleep before that.
+/// Number of polls before the first sleep.
 constexpr int kRestlessLooks = 50;
 
 /// Sent before each tagged message.
@@ -197,7 +197,7 @@ void Mailroom::giveUp(Message& message, milliseconds after) {
   if (wanted.tag != 0) text += " with tag " + std::to_string(wanted.tag);
   text += wanted.source == Message::kAnyRank ? " from any rank"
                                              : " from rank " + std::to_string(wanted.source);
-  text += " timed out after " + seconds(after) + ": no such message came";
+  text += " timed out after " + seconds(after) + ": no matching message arrived";
   const std::lock_guard lock(mutex_);
   if (message.state_->done) return;
   fail(Error(ErrorCode::timeout, text, wanted.source));
@@ -266,7 +266,7 @@ void Mailroom::stop() {
 
 bool Mailroom::step() {
   bool moved = false;
-  // First, also after a failure: bodies in flight then end with an Error, and their receives wait.
+  // First, also after a failure: receives wait for bodies in flight, which then end with an Error.
   std::optional<Error> wrong;
   const auto finish = [&](std::optional<Arriving>& arriving) {
     try {
@@ -428,7 +428,7 @@ std::optional<Error> Mailroom::differs(const Message& message, const Header& hea
   if (into.count == count && into.type == type) return std::nullopt;
   return Error(ErrorCode::mismatch,
                "rank " + std::to_string(from) + " sent " + elements(count, type) + " with tag " +
-                   std::to_string(header.tag) + ", and the receive is of " +
+                   std::to_string(header.tag) + ", but the receive expects " +
                    elements(into.count, into.type),
                from);
 }

@@ -37,7 +37,7 @@ Array toReduce(const at::Tensor& tensor, const char* call);
 
 struct Operator {
   ReduceOp op;
-  /// Tensors that the call reads while it runs, so keep them until then: factors in device memory.
+  /// Factors in device memory, which the call reads while it runs. Keep them until it has ended.
   std::vector<at::Tensor> reads = {};
 };
 
