@@ -2,29 +2,41 @@
 #include "tools/cli_values.h"
 
 #include <cmath>
+#include <string_view>
 
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 #include "rondo/transports.h"
+#include "tools/command_options.h"
 #include "tools/parse.h"
+#include "tools/plan_names.h"
 
 namespace rondo::tools {
 
 namespace {
 
-/// A validator that accepts what `parse` accepts, and shows the text of its Error.
+/// A validator that accepts what `parse` accepts, and shows the text of its Error, with the nearest
+/// of the names.
 template <class Parse>
-CLI::Validator validator(const std::string& description, Parse parse) {
+CLI::Validator validator(const std::string& description, Parse parse,
+                         const std::vector<std::string_view>& names = {}) {
   return CLI::Validator(
-      [parse](std::string& text) -> std::string {
+      [parse, names](std::string& text) -> std::string {
         try {
           parse(text);
           return {};
         } catch (const Error& error) {
-          return error.what();
+          return error.what() + suggestion(text, names);
         }
       },
       description);
+}
+
+/// The names of all values of a table.
+std::vector<std::string_view> namesOf(const auto& values) {
+  std::vector<std::string_view> names;
+  for (const auto& value : values) names.push_back(name(value));
+  return names;
 }
 
 } // namespace
@@ -41,11 +53,14 @@ CLI::Validator collectives() {
   for (const Collective collective : kCollectives)
     names += (names.empty() ? "{" : ",") + std::string(name(collective));
   // Replaces an alias by the name.
-  return validator(names + "}", [](std::string& text) { text = name(parseCollective(text)); });
+  return validator(
+      names + "}", [](std::string& text) { text = name(parseCollective(text)); },
+      namesOf(kCollectives));
 }
 
-CLI::Validator dataTypes() { return validator("TYPES", parseDataTypes); }
-CLI::Validator reduceOps() { return validator("OPS", parseReduceOps); }
+CLI::Validator dataTypes() { return validator("TYPES", parseDataTypes, namesOf(kDataTypes)); }
+CLI::Validator reduceOps() { return validator("OPS", parseReduceOps, namesOf(kReduceOps)); }
+CLI::Validator algorithms() { return validator("", checkAlgorithmNames, algorithmNames()); }
 CLI::Validator transportNames() {
   std::vector<std::string> names;
   for (const TransportInfo& transport : transports()) names.push_back(transport.name);

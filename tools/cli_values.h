@@ -14,8 +14,9 @@ CLI::Validator byteCount();
 CLI::Validator byteCounts();          ///< a comma list
 CLI::Validator rankCounts(int limit); ///< "1-64"
 CLI::Validator collectives();
-CLI::Validator dataTypes(); ///< "all" or a comma list
-CLI::Validator reduceOps(); ///< "all" or a comma list
+CLI::Validator dataTypes();  ///< "all" or a comma list
+CLI::Validator reduceOps();  ///< "all" or a comma list
+CLI::Validator algorithms(); ///< "all" or a comma list
 CLI::Validator transportNames();
 /// Refuses nan, which CLI::Range() accepts.
 CLI::Validator notNan();

@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
+#include "tools/command_options.h"
 #include "tools/version.h"
 
 namespace rondo::tools {
@@ -61,8 +62,7 @@ const CLI::App* named(const CLI::App& app, const std::vector<std::string>& argum
     const auto below = command->get_subcommands(all);
     const auto next = std::find_if(below.begin(), below.end(),
                                    [&](const CLI::App* one) { return one->get_name() == word; });
-    if (next == below.end()) break;
-    command = *next;
+    if (next != below.end()) command = *next;
   }
   return command;
 }
@@ -137,15 +137,13 @@ int runCommand(int argc, const char* const* argv) {
     commands.emplace_back(word, add(app, arguments));
   }
   // CLI11's own error would not name the unknown command.
-  std::string valid;
-  bool known = arguments.empty() || arguments[0].rfind('-', 0) == 0;
-  for (const auto& [word, action] : commands) {
-    known = known || word == arguments[0];
-    valid += (valid.empty() ? "" : ", ") + word;
-  }
-  if (!known) {
+  std::vector<std::string_view> words;
+  for (const auto& [word, action] : commands) words.push_back(word);
+  if (!arguments.empty() && !arguments[0].starts_with('-') &&
+      std::ranges::find(words, arguments[0]) == words.end()) {
     return reportError(Error(ErrorCode::invalid_argument,
-                             "unknown command '" + arguments[0] + "'; valid: " + valid));
+                             "unknown command '" + arguments[0] + "'; valid: " +
+                                 base::join(words, ", ") + suggestion(arguments[0], words)));
   }
   const CLI::App& command = *named(app, arguments);
   // The arguments of `rondo run` contain those of a program.
@@ -159,6 +157,8 @@ int runCommand(int argc, const char* const* argv) {
   });
   try {
     app.parse(argc, argv);
+    if (const std::string why = refusedValue(command); !why.empty())
+      throw CLI::ValidationError(why);
   } catch (const CLI::ParseError& error) {
     return written(app.exit(error) == 0 ? kSuccess : kUsage);
   }

@@ -20,6 +20,7 @@
 #include "rondo/error.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
+#include "tools/command_options.h"
 #include "tools/descriptor.h"
 #include "tools/dump_links.h"
 #include "tools/dump_processes.h"
@@ -147,7 +148,8 @@ Action addDump(CLI::App& parent, const std::vector<std::string>&) {
       ->check(CLI::Range(0.01, 3600.0))
       ->check(notNan());
   app->add_option("--last", config->last,
-                  "Only this many of the last calls of each communicator, and those in flight");
+                  "Only this many of the last calls of each communicator, and those in flight")
+      ->check(wholeNumber(std::uint64_t{0}));
   app->footer(
       "Every process with Rondo keeps its last calls in memory. This command reads them from\n"
       "outside: the process takes no part in it, and may be stopped or hang. It must belong to "

@@ -45,11 +45,21 @@ std::vector<std::string> parseAlgorithmList(const std::string& text, Collective 
   return names;
 }
 
+void checkAlgorithmNames(const std::string& text) {
+  if (text == "all") return;
+  for (const std::string_view word : plan::choiceWords(text)) plan::parseChoice(word);
+}
+
+std::vector<std::string_view> algorithmNames() {
+  std::vector<std::string_view> names;
+  for (const plan::Algorithm* algorithm : plan::algorithms()) names.push_back(algorithm->name);
+  return names;
+}
+
 std::string allAlgorithmNames() {
   std::string names;
-  for (const plan::Algorithm* algorithm : plan::algorithms()) {
-    names += (names.empty() ? "" : ", ") + std::string(algorithm->name);
-  }
+  for (const std::string_view name : algorithmNames())
+    names += (names.empty() ? "" : ", ") + std::string(name);
   return names;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rondo/types.h"
@@ -19,7 +20,12 @@ std::vector<std::string> algorithmsFor(Collective collective, int ranks,
 std::vector<std::string> parseAlgorithmList(const std::string& text, Collective collective,
                                             int ranks, const std::string& layout = "");
 
+/// Throws Error(invalid_argument) for a text that parseAlgorithmList() takes for no collective.
+void checkAlgorithmNames(const std::string& text);
+
 /// "ring, tree, ...": all algorithms.
 std::string allAlgorithmNames();
+/// The same, one by one.
+std::vector<std::string_view> algorithmNames();
 
 } // namespace rondo::tools

@@ -9,6 +9,7 @@
 
 #include "model/profile_file.h"
 #include "rondo/error.h"
+#include "tools/command_options.h"
 
 namespace rondo::tools {
 
@@ -109,7 +110,8 @@ model::Profile profileOf(const NetworkConfig& config) {
 void addNetworkOptions(CLI::App& app, NetworkConfig& config) {
   auto* profile = app.add_option("--profile", config.profile,
                                  "Link profile, as `rondo tune` writes it; default: one that was "
-                                 "fitted to bench/results");
+                                 "fitted to bench/results")
+                      ->type_name(kInputFile);
   app.add_option(
          "--ideal", config.ideal,
          "MICROSECONDS,GB/s: an ideal network in place of a profile, of this latency and speed: a "

@@ -11,6 +11,8 @@
 
 #include "rondo/error.h"
 #include "rondo/train.h"
+#include "tools/cli_values.h"
+#include "tools/command_options.h"
 #include "tools/parse.h"
 #include "tools/plan_text.h"
 #include "tools/simulate_trace.h"
@@ -185,6 +187,7 @@ void addPasses(CLI::App& app, TrainQuestion& question) {
                  "Take the times of the passes from this report of `rondo train --json` on one "
                  "rank, or with --strategy local on as many ranks as compute at the same time; "
                  "with the same samples in a micro-batch")
+      ->type_name(kInputFile)
       ->excludes(tflops);
   app.add_option("--optimizer-ms", question.optimizer_ms, "Milliseconds of the optimizer's step");
 }
@@ -200,6 +203,7 @@ Action addSimulateTrain(CLI::App& simulate) {
       ->check(CLI::Range(1, kMostTrained));
   app->add_option("--algorithm", question->algorithm,
                   "Algorithms of collectives: a comma list, or 'all'; the fastest of them counts")
+      ->check(algorithms())
       ->capture_default_str();
   app->add_option("--steps", question->steps,
                   "Steps to simulate; times are means over all but the first. Default: enough for "
@@ -207,7 +211,8 @@ Action addSimulateTrain(CLI::App& simulate) {
       ->check(CLI::Range(1, kMostSteps));
   app->add_flag("--json", question->json, "Print JSON in place of the table");
   app->add_option("--trace", question->trace,
-                  "Write all steps to this file, for chrome://tracing or Perfetto");
+                  "Write all steps to this file, for chrome://tracing or Perfetto")
+      ->type_name(kOutputFile);
   app->add_option("--chakra", question->chakra,
                   "Write PREFIX.RANK.et for each rank: Chakra execution traces, for ASTRA-sim");
   addPasses(*app, *question);

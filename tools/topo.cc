@@ -7,6 +7,7 @@
 #include "rondo/rendezvous.h"
 #include "tools/bench/json.h"
 #include "tools/command.h"
+#include "tools/command_options.h"
 #include "tools/spawn.h"
 #include "tools/topo_job.h"
 #include "tools/topo_svg.h"
@@ -59,10 +60,11 @@ Action addTopo(CLI::App& parent, const std::vector<std::string>& arguments) {
   config->arguments = arguments;
   CLI::App* app = parent.add_subcommand("topo", "Show machines, and where ranks run on them");
   app->add_option(
-      "--file", config->file,
-      "Show a machine file instead of this machine: XML from `lstopo --of xml` of hwloc 1, 2 or 3, "
-      "or from NCCL (NCCL_TOPO_DUMP_FILE); a file NAME.links next to NAME.xml adds what hwloc does "
-      "not know");
+         "--file", config->file,
+         "Show a machine file instead of this machine: XML from `lstopo --of xml` of hwloc 1, 2 or "
+         "3, or from NCCL (NCCL_TOPO_DUMP_FILE); a file NAME.links next to NAME.xml adds what "
+         "hwloc does not know")
+      ->type_name(kInputFile);
   app->add_option(
          "-p,--ranks", config->ranks,
          "Start this many ranks, unless a launcher did, and show where they run, how they are "
@@ -71,7 +73,8 @@ Action addTopo(CLI::App& parent, const std::vector<std::string>& arguments) {
   app->add_option("--bind", config->bind,
                   "For -p: processors of each rank: core (one core), socket, a list as 0,2,8-11 "
                   "(one of them for each rank), or none (any). Default: RONDO_BIND, else core");
-  app->add_option("--svg", config->svg, "Also write a drawing (SVG) to this file");
+  app->add_option("--svg", config->svg, "Also write a drawing (SVG) to this file")
+      ->type_name(kOutputFile);
   app->footer(
       "A links file begins with the line \"rondo-links 1\". Every other line is one of these;\n"
       "'#' begins a comment:\n"

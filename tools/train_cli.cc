@@ -1,6 +1,7 @@
 // `rondo train`: defines its options.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "rondo/rendezvous.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
+#include "tools/command_options.h"
 #include "tools/parse.h"
 #include "tools/train_cli.h"
 #include "tools/train_sweep.h"
@@ -87,6 +89,7 @@ class Adder {
   CLI::Option* add(std::string& value, const std::string& usual) const {
     CLI::Option* added = app_.add_option(flag_, value, help_);
     if (option_.unit == TrainUnit::source) return added->check(dataSource());
+    if (option_.unit == TrainUnit::file) added->type_name(kOutputFile);
     if (option_.choices != nullptr) added->check(choice(option_.choices()));
     return usual.empty() ? added : added->capture_default_str();
   }
@@ -100,7 +103,11 @@ class Adder {
     CLI::Option* added = app_.add_option(flag_, value, help_);
     const TrainRange range = option_.typed == TrainRange() ? option_.range : option_.typed;
     if constexpr (std::is_floating_point_v<Number>) added->check(notNan());
-    if (range != TrainRange())
+    if constexpr (std::is_unsigned_v<Number>)
+      added->check(range == TrainRange() ? wholeNumber<Number>()
+                                         : wholeNumber(static_cast<Number>(range.least),
+                                                       static_cast<Number>(range.most)));
+    else if (range != TrainRange())
       added->check(CLI::Range(static_cast<Number>(range.least), static_cast<Number>(range.most)));
     return usual == 0 ? added : added->capture_default_str(); // 0 is explained by the help
   }
@@ -116,6 +123,9 @@ class Adder {
         [&value, usage = usage()](const std::vector<std::string>& all) {
           for (const std::string& text : all) {
             const auto [rank, factor] = parsePair(text, usage);
+            if (!(std::abs(rank) < 1e6 && rank == std::floor(rank))) // also if it is nan
+              throw CLI::ValidationError(usage,
+                                         "\"" + text + "\": the rank must be a whole number");
             value.push_back({static_cast<int>(rank), factor});
           }
         },
@@ -165,7 +175,8 @@ void addOthers(CLI::App& app, TrainConfig& config) {
          "--sweep", config.sweep,
          "Run one training for each line of this file, NAME: OPTIONS, with the options of the line "
          "added to those given here; --report compares the runs")
-      ->check(CLI::ExistingFile);
+      ->check(CLI::ExistingFile)
+      ->type_name(kInputFile);
   app.add_flag("--parallel", config.parallel,
                "Train each line of --sweep on one rank, as many at a time as there are ranks; a "
                "line that fails does not end the others")
@@ -180,10 +191,12 @@ void addOthers(CLI::App& app, TrainConfig& config) {
       ->excludes(app.get_option("--verify-every"))
       ->group(group("--verify-every"));
   app.add_option("--json", config.json, "Also write the report to this file as JSON")
+      ->type_name(kOutputFile)
       ->group(group("--report"));
   app.add_option("--results", config.results,
                  "Keep the results of --sweep or --folds in this file, a line of JSON each. Runs "
                  "that are in it with the same options are not made again")
+      ->type_name(kOutputFile)
       ->group(group("--report"));
 }
 
@@ -249,6 +262,7 @@ void parseTrain(const std::string& line, TrainConfig& config) {
   addAll(app, config);
   try {
     app.parse(line);
+    if (const std::string why = refusedValue(app); !why.empty()) throw CLI::ValidationError(why);
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::invalid_argument, error.what());
   }

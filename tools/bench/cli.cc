@@ -12,6 +12,7 @@
 #include "tools/bench/shape.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
+#include "tools/command_options.h"
 #include "tools/parse.h"
 #include "tools/plan_names.h"
 
@@ -49,7 +50,7 @@ void addSizes(CLI::App& app, BenchConfig& config, Words& words) {
                    ->check(byteCount())
                    ->group(group);
   app.add_option("-f,--stepfactor", config.factor, "Factor from one size to the next")
-      ->check(CLI::Range(std::size_t{2}, std::size_t{1} << 20))
+      ->check(wholeNumber(std::size_t{2}, std::size_t{1} << 20))
       ->capture_default_str()
       ->excludes(step)
       ->group(group);
@@ -100,6 +101,7 @@ void addCalls(CLI::App& app, BenchConfig& config, Words& words) {
                  "Algorithms, with a table for each: a comma list of NAME[/N], or 'all' that "
                  "support the call. Names: " +
                      allAlgorithmNames() + ". Default: chosen by size")
+      ->check(algorithms())
       ->group(group);
   app.add_flag("--deterministic", config.deterministic, "Reduce in rank order")->group(group);
   app.add_flag("--mapped", config.mapped,
@@ -149,11 +151,13 @@ void addReport(CLI::App& app, BenchConfig& config, Words& words) {
       ->check(CLI::IsMember({"mean", "median"}))
       ->group(group);
   app.add_option("-J,--output_file", config.json, "Also write the results to this file as JSON")
+      ->type_name(kOutputFile)
       ->group(group);
   app.add_option("--rules", config.rules,
                  "Write a rules file (RONDO_RULES_FILE) that names the fastest algorithm where it "
                  "is more than 5% faster than the planner's choice. Measures --algorithm (default: "
                  "all) and the planner's choice, in two rounds. The file must not exist")
+      ->type_name(kOutputFile)
       ->group(group);
 }
 
@@ -177,8 +181,6 @@ void setAlgorithms(BenchConfig& config, std::string algorithm) {
     throw Error(ErrorCode::invalid_argument,
                 "--rules: " + std::to_string(sizes.size()) + " sizes are measured; at most " +
                     std::to_string(kMostRuleSizes) + " fit into a rules file");
-  if (config.rules == config.json)
-    throw Error(ErrorCode::invalid_argument, "--rules and -J name the same file");
   config.algorithms = tablesForRules(config.algorithms);
 }
 

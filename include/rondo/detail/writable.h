@@ -1,5 +1,5 @@
-// Checks whether a file that is written at the end of a long run could be written. Not part of the
-// public API.
+// Checks whether a file that is written at the end of a long run could be written, and whether it
+// is another file of the run. Not part of the public API.
 #pragma once
 
 #include <fcntl.h>
@@ -13,13 +13,33 @@
 
 namespace rondo::detail {
 
-/// The file that the path leads to, if it is a symbolic link; else the path.
+/// The file that the path leads to, if it is a symbolic link; else the path. A link to a pipe or
+/// device, such as /dev/stdout, stays: only the link can be opened.
 inline std::filesystem::path behindLinks(std::filesystem::path path) {
   constexpr int kMostLinks = 40; // the system's limit
   std::error_code ignored;       // opening the file reports what cannot be read
-  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(path, ignored); ++links)
+  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(path, ignored); ++links) {
+    if (std::filesystem::is_other(path, ignored)) break;
     path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
+  }
   return path;
+}
+
+/// Whether both paths name one file, which need not exist yet. A device, such as a terminal or
+/// /dev/null, holds nothing that an output could overwrite, so the answer for it is no.
+inline bool sameFile(const std::filesystem::path& a, const std::filesystem::path& b) {
+  namespace fs = std::filesystem;
+  struct stat one {
+  }, other{};
+  if (::stat(a.c_str(), &one) == 0 && ::stat(b.c_str(), &other) == 0)
+    return !S_ISCHR(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+  std::error_code ignored;
+  const auto place = [&](const fs::path& path) {
+    const fs::path whole = fs::absolute(behindLinks(path), ignored);
+    const fs::path known = fs::weakly_canonical(whole, ignored);
+    return known.empty() ? whole.lexically_normal() : known; // empty: a folder cannot be read
+  };
+  return place(a) == place(b);
 }
 
 /// Why the file could not be opened for writing; no error: it could be. An existing file keeps its

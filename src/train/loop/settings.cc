@@ -8,7 +8,10 @@
 #include <map>
 #include <set>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "rondo/detail/writable.h"
 #include "train/data/sampler.h"
 #include "train/layers/compute.h"
 #include "train/loop/elastic.h"
@@ -80,14 +83,15 @@ void checkStragglers(const TrainOptions::Stragglers& stragglers, int ranks) {
 
 /// Two options must not name the same file: one output would overwrite the other.
 void checkFiles(const TrainOptions& options) {
-  std::map<std::string, std::string_view> owners;
+  std::vector<std::pair<std::string_view, std::string>> files; ///< with their options
   for (const TrainOption& option : trainOptionTable()) {
     if (option.unit != TrainUnit::file || !option.isSet(options)) continue;
     const std::string file = option.texts(options).front();
-    const auto [owner, is_new] = owners.emplace(file, option.name);
-    if (!is_new)
-      refuse(std::string(owner->second) + " and " + std::string(option.name) +
-             " name the same file: " + file);
+    for (const auto& [owner, other] : files)
+      if (detail::sameFile(file, other))
+        refuse(std::string(owner) + " and " + std::string(option.name) +
+               " name the same file: " + file);
+    files.emplace_back(option.name, file);
   }
 }
 
