@@ -13,6 +13,7 @@
 #include "tools/bench/shape.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
+#include "tools/command_options.h"
 #include "tools/parse.h"
 #include "tools/plan_import.h"
 #include "tools/plan_names.h"
@@ -229,6 +230,37 @@ int simulateCollective(const SimulateConfig& config) {
   return kSuccess;
 }
 
+/// Options that say where the ranks are, or read whole plans.
+void addPlaces(CLI::App& app, SimulateConfig& config) {
+  auto* layout = app.add_option("--layout", config.layout, "Layout of the ranks, as in rondo plan");
+  auto* import = app.add_option("--import", config.import,
+                                "Prove the plans of this file, MSCCL's XML, and simulate them")
+                     ->type_name(kInputFile);
+  for (const char* option : {"collective", "--algorithm", "--ranks", "--root"})
+    import->excludes(app.get_option(option));
+  auto* topology =
+      app.add_option("--topology", config.topology,
+                     "Place the ranks on the GPUs, or else the cores, of this machine: XML of "
+                     "hwloc or NCCL. NCCL's files also give the speeds of links")
+          ->type_name(kInputFile)
+          ->excludes(layout);
+  app.add_option("--nodes", config.nodes,
+                 "With --topology: machines of this kind; default: 1, "
+                 "or as many as a links file names")
+      ->check(CLI::Range(1, kMostRanks))
+      ->needs(topology);
+}
+
+#if RONDO_HAVE_TRAINER
+/// Before the word train, options of this command would be ignored.
+void refuseGiven(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0)
+      throw Error(ErrorCode::invalid_argument, "`rondo simulate train` takes no " +
+                                                   option->get_name() + " before the word train");
+}
+#endif
+
 } // namespace
 
 Action addSimulate(CLI::App& parent, const std::vector<std::string>&) {
@@ -236,7 +268,8 @@ Action addSimulate(CLI::App& parent, const std::vector<std::string>&) {
   CLI::App* app = parent.add_subcommand(
       "simulate", "Run a collective's plans on a described network, without ranks");
   app->add_option("collective", config->collective, "Default: allreduce")->transform(collectives());
-  app->add_option("--algorithm", config->algorithm, "'all' (default), or a comma list of names");
+  app->add_option("--algorithm", config->algorithm, "'all' (default), or a comma list of names")
+      ->check(algorithms());
   app->add_option("-p,--ranks", config->ranks, "Number of ranks")
       ->check(CLI::Range(1, kMostRanks))
       ->capture_default_str();
@@ -245,29 +278,14 @@ Action addSimulate(CLI::App& parent, const std::vector<std::string>&) {
       ->capture_default_str();
   app->add_option("--bytes", config->bytes, "Sizes, as in rondo bench: 8,64K,1M")
       ->capture_default_str();
-  auto* layout =
-      app->add_option("--layout", config->layout, "Layout of the ranks, as in rondo plan");
-  auto* import = app->add_option("--import", config->import,
-                                 "Prove the plans of this file, MSCCL's XML, and simulate them");
-  for (const char* option : {"collective", "--algorithm", "--ranks", "--root"})
-    import->excludes(app->get_option(option));
-  auto* topology =
-      app->add_option("--topology", config->topology,
-                      "Place the ranks on the GPUs, or else the cores, of this machine: XML of "
-                      "hwloc or NCCL. NCCL's files also give the speeds of links")
-          ->excludes(layout);
-  app->add_option("--nodes", config->nodes,
-                  "With --topology: machines of this kind; default: 1, "
-                  "or as many as a links file names")
-      ->check(CLI::Range(1, kMostRanks))
-      ->needs(topology);
+  addPlaces(*app, *config);
   app->add_flag("--in-place", config->in_place, "Input and output are the same buffer");
   addNetworkOptions(*app, config->network);
   addConditionOptions(*app, config->network);
   app->add_flag("--json", config->json, "Print JSON in place of the table");
-  app->add_option(
-      "--trace", config->trace,
-      "Write each step of one algorithm to this file, for chrome://tracing or Perfetto");
+  app->add_option("--trace", config->trace,
+                  "Write each step of one algorithm to this file, for chrome://tracing or Perfetto")
+      ->type_name(kOutputFile);
   app->footer(
       "Examples:\n"
       "  rondo simulate allreduce -p 64 --bytes 100M\n"
@@ -282,7 +300,9 @@ Action addSimulate(CLI::App& parent, const std::vector<std::string>&) {
 #if RONDO_HAVE_TRAINER
   const Action train = addSimulateTrain(*app);
   return [config, app, train] {
-    return app->got_subcommand("train") ? train() : simulateCollective(*config);
+    if (!app->got_subcommand("train")) return simulateCollective(*config);
+    refuseGiven(*app);
+    return train();
   };
 #else
   return [config] { return simulateCollective(*config); };
