@@ -17,6 +17,7 @@
 #include "tools/bench/shape.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
+#include "tools/command_options.h"
 #include "tools/parse.h"
 #include "tools/plan_check.h"
 #include "tools/plan_compare.h"
@@ -252,13 +253,18 @@ int exportPlan(const PlanConfig& config) {
   if (config.algorithm.empty() || config.algorithm == "all")
     throw Error(ErrorCode::invalid_argument, "--goal, --dot and --msccl need --algorithm NAME");
   const auto names = parseAlgorithmList(config.algorithm, collective, ranks, config.layout);
+  const auto sizes = sizesOf(config, "1M");
+  if (names.size() != 1 || sizes.size() != 1)
+    throw Error(ErrorCode::invalid_argument,
+                "--goal, --dot and --msccl write one algorithm's plans of one size; given: " +
+                    std::to_string(names.size()) + " algorithms, " + std::to_string(sizes.size()) +
+                    " sizes");
   const plan::Choice choice = plan::parseChoice(names.front());
   const plan::Spec spec = choice.applied({.collective = collective,
                                           .ranks = ranks,
                                           .root = config.root,
                                           .layout = plan::parseLayout(config.layout, ranks)});
-  const auto bytes =
-      static_cast<double>(sizesOf(config, "1M").front() / blocksOfSize(collective, ranks));
+  const auto bytes = static_cast<double>(sizes.front() / blocksOfSize(collective, ranks));
   if (!config.goal.empty())
     writeFile(config.goal, goalText(*choice.algorithm, spec, bytes, model::defaultProfile()));
   if (!config.dot.empty()) writeFile(config.dot, dotText(*choice.algorithm, spec));
@@ -302,16 +308,20 @@ void addMachineOptions(CLI::App& app, PlanConfig& config) {
 void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
   app.add_option("--goal", config.goal,
                  "Write one algorithm's plans to this file as GOAL text, for LogGOPSim")
+      ->type_name(kOutputFile)
       ->needs(algorithm);
   app.add_option("--dot", config.dot,
                  "Write one algorithm's steps and messages to this file, for Graphviz")
+      ->type_name(kOutputFile)
       ->needs(algorithm);
   app.add_option("--msccl", config.msccl,
                  "Write one algorithm's plans to this file as XML, for MSCCL")
+      ->type_name(kOutputFile)
       ->needs(algorithm);
   app.add_option(
          "--import", config.import,
          "Read plans from this file, MSCCL's XML, prove them, and print what each rank does")
+      ->type_name(kInputFile)
       ->excludes(algorithm);
   auto* explain_flag = app.add_flag(
       "--explain", config.explain,
@@ -330,6 +340,9 @@ void excludeEachOther(CLI::App& app) {
   for (const char* mode : modes)
     for (const char* other : modes)
       if (mode != other) app.get_option(mode)->excludes(app.get_option(other));
+  for (const char* mode : {"--check", "--table", "--list", "--ranks-per-gpu", "--rounds"})
+    for (const char* exported : {"--goal", "--dot", "--msccl"})
+      app.get_option(mode)->excludes(app.get_option(exported));
 }
 
 } // namespace
@@ -342,7 +355,8 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   auto* algorithm = app->add_option("--algorithm", config->algorithm,
                                     "NAME[(INSIDE,BETWEEN)][/N], or 'all': print what each rank "
                                     "does. Default: a table that compares all algorithms. Names: " +
-                                        allAlgorithmNames());
+                                        allAlgorithmNames())
+                        ->check(algorithms());
   app->add_option("-p,--ranks", config->ranks,
                   "Number of ranks; with --check also ranges, such as 1-64")
       ->check(tools::rankCounts(kMostPlannedRanks))
