@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "rondo/detail/writable.h"
 #include "rondo/error.h"
 #include "tools/command.h"
+#include "tools/command_options.h"
 #include "tools/report_cause.h"
 #include "tools/report_judge.h"
 #include "tools/report_read.h"
@@ -98,7 +100,7 @@ void printJson(const Dumps& dumps, const Findings& all) {
   std::printf("%s\n", page.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
 }
 
-void printTrace(const MergedTrace& merged) {
+void printTrace(std::FILE* to, const MergedTrace& merged) {
   std::uint64_t calls = 0;
   std::int64_t worst = 0;
   bool known = true;
@@ -107,40 +109,42 @@ void printTrace(const MergedTrace& merged) {
     worst = std::max(worst, rank.clock_error);
     known &= rank.clock_error >= 0;
   }
-  printLine("job " + merged.job + ": " + std::to_string(merged.ranks.size()) + " of " +
-            std::to_string(merged.size) + " ranks, " + std::to_string(calls) +
-            " calls: " + merged.file + " (open it at ui.perfetto.dev)");
+  printLine(to, "job " + merged.job + ": " + std::to_string(merged.ranks.size()) + " of " +
+                    std::to_string(merged.size) + " ranks, " + std::to_string(calls) +
+                    " calls: " + merged.file + " (open it at ui.perfetto.dev)");
   char clocks[80] = "the machines' clocks were not compared: times of different ones may differ";
   if (known)
     std::snprintf(clocks, sizeof(clocks), "the ranks' clocks agree within %.1f us",
                   static_cast<double>(worst) * 1e-3);
-  printLine(clocks);
+  printLine(to, clocks);
   for (int rank = 0; rank < merged.size; ++rank) {
     const auto found = merged.ranks.find(rank);
     const std::string name = "rank " + std::to_string(rank);
-    if (found == merged.ranks.end()) printLine(name + " has no trace");
-    else if (!found->second.ended) printLine(name + " did not end its trace: it died, or runs");
+    if (found == merged.ranks.end()) printLine(to, name + " has no trace");
+    else if (!found->second.ended) printLine(to, name + " did not end its trace: it died, or runs");
     else if (found->second.left_out > 0)
-      printLine(name + " lacks " + std::to_string(found->second.left_out) + " calls");
+      printLine(to, name + " lacks " + std::to_string(found->second.left_out) + " calls");
   }
-  for (const auto& [file, why] : merged.refused) printLine("refused: " + file + ": " + why);
+  for (const auto& [file, why] : merged.refused) printLine(to, "refused: " + file + ": " + why);
   for (const auto& [job, files] : merged.others)
-    printLine("also here: job " + job + ", " + std::to_string(files) + " files; --job " + job +
-              " chooses them");
+    printLine(to, "also here: job " + job + ", " + std::to_string(files) + " files; --job " + job +
+                      " chooses them");
 }
 
 int reportTrace(const ReportConfig& config) {
+  const bool taken = detail::sameFile(config.output, "/dev/stdout");
   const MergedTrace merged = mergeTraces(config.folder, config.job, config.output);
-  printTrace(merged);
+  printTrace(taken ? stderr : stdout, merged);
   return merged.whole() ? kSuccess : kFailure;
 }
 
 int report(const ReportConfig& config) {
   if (config.trace) return reportTrace(config);
   const Dumps dumps = readDumps(config.folder, config.job);
-  if (dumps.communicators.empty()) {
+  if (dumps.communicators.empty() || !config.torch.empty())
     for (const auto& [file, why] : dumps.refused)
       printLine(stderr, "rondo: refused: " + file + ": " + why);
+  if (dumps.communicators.empty()) {
     throw Error(ErrorCode::system,
                 "no dump of " + (config.job.empty() ? "a job" : "job " + config.job) + " in " +
                     config.folder + ": make them by `rondo dump`, or with RONDO_DUMP");
@@ -149,13 +153,12 @@ int report(const ReportConfig& config) {
     const int ranks = writeTorch(dumps, config.torch);
     printLine(std::to_string(ranks) + " files; to read them: torchfrtrace " + config.torch +
               " --prefix rondo_trace_");
-    return kSuccess;
+    return dumps.damaged ? kFailure : kSuccess;
   }
   const Findings all = judgeAll(dumps);
   config.json ? printJson(dumps, all) : printText(dumps, all);
-  return std::all_of(all.begin(), all.end(), [](const auto& one) { return one.second.empty(); })
-             ? kSuccess
-             : kFailure;
+  const bool waits = std::ranges::any_of(all, [](const auto& one) { return !one.second.empty(); });
+  return waits || dumps.damaged ? kFailure : kSuccess;
 }
 
 } // namespace
@@ -170,6 +173,7 @@ Action addReport(CLI::App& parent, const std::vector<std::string>&) {
       app->add_flag("--trace", config->trace, "Merge the ranks' traces (RONDO_TRACE) into one file")
           ->excludes(json);
   app->add_option("-o,--output", config->output, "The merged trace. Default: FOLDER/trace.json")
+      ->type_name(kOutputFile)
       ->needs(trace);
   app->add_option("--job", config->job, "The job to report on. Default: the one of most ranks");
   app->add_option("--torch", config->torch,
@@ -186,7 +190,8 @@ Action addReport(CLI::App& parent, const std::vector<std::string>&) {
       "recorder, whose names end with the rank, are read too.\n"
       "With --trace it merges traces instead, for ui.perfetto.dev, and says how well the ranks'\n"
       "clocks agree, and what is missing.\n"
-      "Exit status: 0: no rank waits for long, or the trace is whole; 1: something is wrong.\n\n"
+      "Exit status: 0: no rank waits for long, or the trace is whole; 1: something is wrong, or a\n"
+      "file is broken.\n\n"
       "Examples:\n"
       "  rondo dump all -o dumps && rondo report dumps\n"
       "  RONDO_DUMP=dumps rondo run -p 4 ./program; rondo report dumps\n"

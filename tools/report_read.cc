@@ -317,6 +317,9 @@ Dumps readDumps(const std::string& folder, const std::string& job) {
     }
   }
   Dumps joined = dumpsOf(std::move(dumps), job);
+  // A JSON file with another name may belong to another program.
+  joined.damaged =
+      std::ranges::any_of(refused, [](const Refused& one) { return one.file.ends_with(".jsonl"); });
   joined.refused.insert(joined.refused.begin(), refused.begin(), refused.end());
   return joined;
 }

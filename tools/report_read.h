@@ -96,6 +96,7 @@ struct Dumps {
   int files = 0;
   std::map<std::string, RecordedRanks> communicators;
   std::vector<Refused> refused;
+  bool damaged = false; ///< a refused file is a broken dump of Rondo; others are of other jobs
   std::set<std::string> warnings; ///< what was not measured, and why
 };
 

@@ -2,6 +2,7 @@
 #include "tools/report_trace.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "rondo/detail/writable.h"
 #include "rondo/error.h"
 
 namespace rondo::tools {
@@ -108,6 +110,27 @@ class Merger {
   bool first_ = true;
 };
 
+/// Writes the traces as one. A regular file gets its name, or changes, only when it is whole.
+void writeMerged(const std::vector<fs::path>& traces, MergedTrace& merged) {
+  const fs::path file = detail::behindLinks(merged.file);
+  std::error_code fault, none;
+  const bool replaces = !fs::is_other(file, none);
+  const fs::path part = file.string() + (replaces ? ".part" : "");
+  if (std::ofstream to(part); to) {
+    Merger merger(merged, to);
+    for (const fs::path& path : traces) merger.add(path);
+    merger.close();
+    to.close();
+    if (!to) fault = std::make_error_code(std::errc::io_error);
+  } else {
+    fault = std::error_code(errno, std::generic_category());
+  }
+  if (!fault && replaces) fs::rename(part, file, fault);
+  if (!fault) return;
+  if (replaces) fs::remove(part, none);
+  throw Error(ErrorCode::system, merged.file + " cannot be written: " + fault.message());
+}
+
 } // namespace
 
 bool MergedTrace::whole() const {
@@ -133,20 +156,13 @@ MergedTrace mergeTraces(const std::string& folder, const std::string& job,
                      .ranks = {},
                      .refused = {},
                      .others = {}};
-  const std::string part = merged.file + ".part";
-  std::ofstream to(part);
-  Merger merger(merged, to);
-  for (const fs::path& path : found->second) merger.add(path);
-  merger.close();
-  to.close();
-  std::error_code fault;
-  if (!to) fault = std::make_error_code(std::errc::io_error);
-  else fs::rename(part, merged.file, fault);
-  if (fault) {
-    std::error_code none;
-    fs::remove(part, none);
-    throw Error(ErrorCode::system, merged.file + " cannot be written: " + fault.message());
-  }
+  for (const auto& [other, files] : jobs)
+    for (const fs::path& path : files)
+      if (detail::sameFile(path, merged.file))
+        throw Error(ErrorCode::invalid_argument, "--output " + merged.file +
+                                                     " is a rank's trace, " + path.string() +
+                                                     ", and would be lost: name another file");
+  writeMerged(found->second, merged);
   for (const auto& [other, files] : jobs)
     if (other != merged.job) merged.others[other] = files.size();
   return merged;
