@@ -9,6 +9,7 @@
 #include "rondo/error.h"
 #include "rondo/rendezvous.h"
 #include "tools/command.h"
+#include "tools/command_options.h"
 #include "tools/doctor_checks.h"
 #include "tools/doctor_job.h"
 
@@ -66,8 +67,13 @@ void printJson(const std::vector<Result>& results, bool runs) {
 }
 
 int examine(const DoctorConfig& config) {
+  const bool job = Rendezvous::detectLauncher().size > 1;
+  if (!job && !config.svg.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "--svg draws the links between the ranks of a job: start several, as by `rondo run "
+                "-p 8 -- rondo doctor --svg links.svg`");
   const std::vector<Result> results = runChecks(config);
-  if (Rendezvous::detectLauncher().size > 1) {
+  if (job) {
     std::vector<DoctorFinding> found;
     for (const Result& result : results)
       if (result.fault)
@@ -91,7 +97,8 @@ Action addDoctor(CLI::App& parent, const std::vector<std::string>&) {
       ->check(CLI::Range(1, 4096));
   app->add_flag("--json", config->json, "Print JSON, with all checks");
   app->add_flag("--all", config->all, "Also print what is in order, and versions of libraries");
-  app->add_option("--svg", config->svg, "Under a launcher: draw the links of all ranks to a file");
+  app->add_option("--svg", config->svg, "Under a launcher: draw the links of all ranks to a file")
+      ->type_name(kOutputFile);
   app->footer(
       "Prints one line for each finding; every line ends with its remedy. An error means that no\n"
       "job can run here. A warning means that jobs run more slowly, or on this machine only.\n"

@@ -9,12 +9,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "rondo/rondo.h"
+#include "tools/bench/json.h"
 #include "tools/command.h"
 #include "tools/version.h"
 
@@ -235,6 +235,8 @@ int examineJob(const DoctorConfig& config, const std::vector<DoctorFinding>& own
   // With what is wrong left out, the rank may join and tell it.
   if (anyFatal(own)) options.socket_interface.clear();
   bool joined = false;
+  int status = kSuccess;
+  std::string drawing;
   try {
     auto comm = Communicator::create(Rendezvous::environment(), options);
     joined = true;
@@ -251,16 +253,14 @@ int examineJob(const DoctorConfig& config, const std::vector<DoctorFinding>& own
     const bool runs = !anyFatal(found);
     if (comm.rank() == 0) {
       config.json ? printJson(job, found, runs) : printText(job, found, runs);
-      if (!config.svg.empty()) {
-        std::ofstream file(config.svg);
-        file << linksSvg(job);
-        if (!file.flush()) throw Error(ErrorCode::system, config.svg + ": cannot be written");
-      }
+      if (!config.svg.empty()) drawing = linksSvg(job);
     }
-    return runs ? kSuccess : kFailure;
+    status = runs ? kSuccess : kFailure;
   } catch (const Error& error) {
     return printFailure(error, launch, joined, own);
   }
+  if (!drawing.empty()) writeFile(config.svg, drawing);
+  return status;
 }
 
 } // namespace rondo::tools
