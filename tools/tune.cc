@@ -16,6 +16,7 @@
 #include "tools/bench/json.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
+#include "tools/command_options.h"
 #include "tools/parse.h"
 #include "tools/plan_text.h"
 #include "tools/tune_fit.h"
@@ -173,6 +174,8 @@ int tuneMachine(const TuneConfig& config) {
       throw Error(ErrorCode::invalid_argument, "transport '" + transport +
                                                    "' cannot be measured between ranks of one "
                                                    "machine; valid: inproc, shm, tcp, ucx");
+  if (!config.output.empty()) requireWritable("--output", config.output);
+  if (!config.plot.empty()) requireWritable("--plot", config.plot);
   Tuner tuner(config, std::move(transports));
   tuner.measure();
   const model::Profile& profile = tuner.profile();
@@ -205,7 +208,8 @@ Action addTune(CLI::App& parent, const std::vector<std::string>&) {
       "tune", "Measure the links and kernels of this machine, and write its link profile");
   app->add_option("-o,--output", config->output,
                   "The profile; default: a file below $XDG_CACHE_HOME or ~/.cache, where Rondo "
-                  "finds it");
+                  "finds it")
+      ->type_name(kOutputFile);
   app->add_option("--name", config->name, "Name of the profile")->capture_default_str();
   app->add_option("--transports", config->transports, "Transports to measure")
       ->capture_default_str();
@@ -215,7 +219,8 @@ Action addTune(CLI::App& parent, const std::vector<std::string>&) {
       ->check(notNan())
       ->capture_default_str();
   app->add_option("--plot", config->plot,
-                  "Draw the bandwidth by message size, measured and fitted, to this SVG file");
+                  "Draw the bandwidth by message size, measured and fitted, to this SVG file")
+      ->type_name(kOutputFile);
   app->footer(
       "Nothing else should run on the machine meanwhile.\n\n"
       "Examples:\n"
