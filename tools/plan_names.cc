@@ -1,7 +1,9 @@
 // Names of algorithms, for commands that do not work with plans.
 #include "tools/plan_names.h"
 
+#include "plan/plan_cache.h"
 #include "plan/registry.h"
+#include "planner/suitability.h"
 #include "rondo/error.h"
 #include "tools/parse.h"
 
@@ -48,6 +50,20 @@ std::vector<std::string> parseAlgorithmList(const std::string& text, Collective 
 void checkAlgorithmNames(const std::string& text) {
   if (text == "all") return;
   for (const std::string_view word : plan::choiceWords(text)) plan::parseChoice(word);
+}
+
+std::vector<std::string> notInRankOrder(const std::vector<std::string>& algorithms,
+                                        Collective collective, int ranks) {
+  const plan::Spec spec{.collective = collective, .ranks = ranks};
+  const planner::Policy any, ordered{.deterministic = true};
+  plan::PlanCache plans(0);
+  const planner::Suitability fits(spec, 0, any, plans), orders(spec, 0, ordered, plans);
+  std::vector<std::string> others;
+  for (const std::string& word : algorithms) {
+    const plan::Choice choice = plan::parseChoice(word);
+    if (fits(choice) && !orders(choice)) others.push_back(word);
+  }
+  return others;
 }
 
 std::vector<std::string_view> algorithmNames() {

@@ -23,6 +23,10 @@ std::vector<std::string> parseAlgorithmList(const std::string& text, Collective 
 /// Throws Error(invalid_argument) for a text that parseAlgorithmList() takes for no collective.
 void checkAlgorithmNames(const std::string& text);
 
+/// Those of the algorithms that do not reduce in rank order, as deterministic mode demands.
+std::vector<std::string> notInRankOrder(const std::vector<std::string>& algorithms,
+                                        Collective collective, int ranks);
+
 /// "ring, tree, ...": all algorithms.
 std::string allAlgorithmNames();
 /// The same, one by one.

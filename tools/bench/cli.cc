@@ -6,6 +6,7 @@
 #include <set>
 
 #include "rondo/error.h"
+#include "rondo/options.h"
 #include "rondo/rendezvous.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/rules.h"
@@ -161,6 +162,20 @@ void addReport(CLI::App& app, BenchConfig& config, Words& words) {
       ->group(group);
 }
 
+/// Takes out of "all" the algorithms that deterministic mode forbids. Throws
+/// Error(invalid_argument) if one of them was named.
+void obeyRankOrder(BenchConfig& config, bool all) {
+  const auto others = notInRankOrder(config.algorithms, config.collective, config.ranks);
+  for (const std::string& one : others) {
+    std::erase(config.algorithms, one);
+    config.left_out += (config.left_out.empty() ? "" : ", ") + one;
+  }
+  if (!others.empty() && (!all || config.algorithms.empty()))
+    throw Error(ErrorCode::invalid_argument,
+                "deterministic mode reduces in rank order, which these algorithms do not on " +
+                    std::to_string(config.ranks) + " ranks: " + config.left_out);
+}
+
 /// Sets what is measured, from the words of --algorithm. Throws Error(invalid_argument), also if a
 /// rules file cannot describe it.
 void setAlgorithms(BenchConfig& config, std::string algorithm) {
@@ -172,6 +187,8 @@ void setAlgorithms(BenchConfig& config, std::string algorithm) {
     throw Error(ErrorCode::invalid_argument, "sendrecv has no algorithms to choose from");
   }
   config.algorithms = parseAlgorithmList(algorithm, config.collective, config.ranks);
+  if (config.deterministic || Options::fromEnvironment().deterministic)
+    obeyRankOrder(config, algorithm == "all");
   if (!rules) return;
   std::set<std::size_t> sizes;
   for (const DataType type : config.types)

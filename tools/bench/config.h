@@ -46,6 +46,7 @@ struct BenchConfig {
   std::string transport; ///< empty: the communicator's choice
   /// One table for each; an empty text: the communicator's choice.
   std::vector<std::string> algorithms = {""};
+  std::string left_out;               ///< of all algorithms: those that deterministic mode forbids
   std::string json;                   ///< file to write; empty: none
   std::string rules;                  ///< rules file to write; empty: none
   std::vector<std::string> arguments; ///< as given, for the JSON file

@@ -86,6 +86,10 @@ std::string headerText(const BenchConfig& config, const Environment& environment
                                  "the slowest rank's"};
   text += format("# time: %s %s\n", combine[static_cast<std::size_t>(config.combine)],
                  config.statistic == Statistic::median ? "median" : "mean");
+  if (!config.left_out.empty())
+    text +=
+        "# not measured, since they do not reduce in rank order, as deterministic mode demands: " +
+        config.left_out + "\n";
   return text;
 }
 
