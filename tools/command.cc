@@ -166,6 +166,9 @@ int runCommand(int argc, const char* const* argv) {
     for (const auto& [word, action] : commands) {
       if (app.got_subcommand(word)) return written(action());
     }
+  } catch (const std::bad_alloc&) {
+    return reportError(Error(ErrorCode::system, "memory ran out in `rondo " + arguments[0] +
+                                                    "`; fewer ranks or smaller sizes need less"));
   } catch (const std::exception& error) {
     return reportError(error);
   }

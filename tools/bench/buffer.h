@@ -6,11 +6,24 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string>
 
 #include "rondo/communicator.h"
 #include "tools/gpu.h"
 
 namespace rondo::tools {
+
+/// The error of a buffer that is too large.
+class BufferTooLarge : public std::bad_alloc {
+ public:
+  explicit BufferTooLarge(std::size_t bytes)
+      : text_("memory ran out for a buffer of " + std::to_string(bytes) +
+              " bytes (each rank has two); measure smaller sizes (-e) or fewer ranks") {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
 
 class GuardedBuffer {
  public:
@@ -20,8 +33,7 @@ class GuardedBuffer {
   GuardedBuffer() = default;
   /// `bytes` zeros in memory private to this process. data() is aligned to kAlignment.
   explicit GuardedBuffer(std::size_t bytes)
-      : private_(static_cast<std::byte*>(
-            ::operator new (kAlignment + bytes + kGuardBytes, std::align_val_t{kAlignment}))),
+      : private_(allocated(kAlignment + bytes + kGuardBytes)),
         memory_(private_.get()),
         bytes_(bytes) {
     std::memset(data(), 0, bytes);
@@ -68,6 +80,13 @@ class GuardedBuffer {
   }
 
  private:
+  static std::byte* allocated(std::size_t bytes) {
+    try {
+      return static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}));
+    } catch (const std::bad_alloc&) {
+      throw BufferTooLarge(bytes);
+    }
+  }
   static constexpr unsigned char kMark = 0xa5;
   struct Free {
     void operator()(std::byte* memory) const {
