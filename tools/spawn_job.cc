@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "rondo/error.h"
+#include "tools/command.h"
 #include "tools/spawn_processes.h"
 
 namespace rondo::tools {
@@ -91,7 +92,7 @@ int Job::run() {
   for (Child& child : children_) {
     for (Output& output : child.outputs) drain(child, output);
   }
-  return status_;
+  return status_ == 0 && lost_ ? kError : status_;
 }
 
 bool Job::anyRunning() const {
@@ -375,10 +376,20 @@ bool Job::write(int fd, std::string_view text) {
       continue;
     }
     const ssize_t n = ::write(fd, text.data(), std::min(text.size(), kOnce));
-    if (n < 0 && errno != EINTR && errno != EAGAIN) return false;
+    if (n < 0 && errno != EINTR && errno != EAGAIN) return noteLoss(fd), false;
     if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
+}
+
+/// Says once that output is lost, as errno tells. A pipe's reader that has ended, such as `head`,
+/// wants no more.
+void Job::noteLoss(int fd) {
+  if (errno == EPIPE || lost_) return;
+  lost_ = true;
+  const char* const stream = fd == STDOUT_FILENO ? "standard output" : "standard error";
+  reportError(Error(ErrorCode::system,
+                    std::string("cannot write ") + stream + ": " + std::strerror(errno)));
 }
 
 /// Passes on what a rank wrote, line by line. The rank's next write fails where this one does.

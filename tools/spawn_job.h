@@ -78,6 +78,7 @@ class Job {
   void endRemains();
 
   bool write(int fd, std::string_view text);
+  void noteLoss(int fd);
   void drain(const Child& child, Output& output);
 
   const Settings settings_;
@@ -90,7 +91,8 @@ class Job {
   std::vector<Child> children_;
   std::optional<Clock::time_point> next_; ///< end of the present grace period
   int status_ = 0;
-  int cause_ = -1; ///< the rank that status_ belongs to
+  bool lost_ = false; ///< a rank's output could not be written
+  int cause_ = -1;    ///< the rank that status_ belongs to
   bool cause_killed_ = false;
   bool stopping_ = false, reported_ = false;
   bool launcher_lost_ = false;
