@@ -99,8 +99,10 @@ Communicator communicator(const TrainConfig& config, const Rendezvous& meet) {
   if (!config.transport.empty()) options.transports = config.transport;
   if (config.deterministic) options.deterministic = true;
   options.device = -1; // RONDO_DEVICE is for the layers; what ranks send is in host memory
-  if (config.options.elastic.joined)
+  if (config.options.elastic.joined) {
+    requireTrainData(config.options); // before other ranks wait for this one
     return joinTraining(config.options.elastic.rendezvous_file, options);
+  }
   return Communicator::create(meet, options);
 }
 
@@ -225,7 +227,9 @@ int runTrain(const TrainConfig& config) {
   }
   if (config.threads) return trainThreads(config);
   if (config.launched || config.options.elastic.joined) {
-    return trainRank(config, Rendezvous::environment(), Rendezvous::detectLauncher().rank);
+    // A rank that joins by itself has no number before.
+    const int rank = config.launched ? Rendezvous::detectLauncher().rank : -1;
+    return trainRank(config, Rendezvous::environment(), rank);
   }
   SpawnOptions spawn;
   spawn.ranks = config.ranks;

@@ -142,9 +142,10 @@ struct TrainReport {
 /// replaced by the communicator of the present ranks; the rank number may become lower, and the
 /// lowest rank writes the files. Times in the report are those since the last change of ranks, and
 /// the HTML page (TrainOptions::Files::report) shows only steps that the present lowest rank has
-/// recorded. A rank with an error of its own leaves, like one that dies. If fewer ranks are left
-/// than MIN of TrainOptions::Elastic::ranks ("MIN:MAX"), and too few join in time, the run ends
-/// with Error(peer_dead), which names the checkpoint that it has written, if `checkpoint` is set.
+/// recorded. A rank with an error of its own leaves, like one that dies; so does a new rank whose
+/// options or data are not those of the run. If fewer ranks are left than MIN of
+/// TrainOptions::Elastic::ranks ("MIN:MAX"), and too few join in time, the run ends with
+/// Error(peer_dead), which names the checkpoint that it has written, if `checkpoint` is set.
 ///
 /// Threads: layers of a rank run on one thread, or on OMP_NUM_THREADS threads.
 ///

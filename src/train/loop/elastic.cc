@@ -31,6 +31,11 @@ std::pair<int, int> limitsOf(const std::string& text) {
   return limits;
 }
 
+/// Whether this rank has aborted the communicator.
+bool isOf(const Communicator& comm, const Error& failure) {
+  return failure.code() == ErrorCode::aborted && failure.culprit() == comm.rank();
+}
+
 } // namespace
 
 std::optional<Error> failureOf(const Communicator& comm, const Error& error,
@@ -110,19 +115,18 @@ void ElasticRanks::grow() {
         comm_.rank() == 0 ? comm_.grow(newcomers_, *rendezvous_file_.id()) : comm_.grow(newcomers_);
     comm_ = std::move(next);
   } catch (const Error& error) {
-    if (const auto failure = comm_.failure()) shrink({error, failure});
+    if (const auto failure = comm_.failure()) shrink({error, isOf(comm_, *failure)});
   }
 }
 
-ElasticRanks::Loss ElasticRanks::hear(const Error& cause) {
-  return {cause, failureOf(comm_, cause)};
+ElasticRanks::Loss ElasticRanks::hear(const Error& cause, bool prepares) {
+  if (const auto failure = failureOf(comm_, cause)) return {cause, isOf(comm_, *failure)};
+  const bool of_one = prepares && !comm_.failure() && cause.culprit() >= 0;
+  return {cause, !of_one || cause.culprit() == comm_.rank()};
 }
 
 void ElasticRanks::shrink(const Loss& loss) {
-  const auto& failure = loss.failure;
-  const bool own =
-      failure && failure->code() == ErrorCode::aborted && failure->culprit() == comm_.rank();
-  if (!failure || own) throw Error(loss.cause);
+  if (loss.leaves) throw Error(loss.cause);
   const int before = comm_.size();
   Communicator next = comm_.shrink();
   comm_ = std::move(next);
@@ -140,14 +144,14 @@ TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const 
       std::unique_ptr<Strategy> strategy;
       std::optional<Trainer> trainer;
       try {
-        if (!first) prepare(); // new ranks begin by it
+        if (!first || options.elastic.joined) prepare();
         strategy = strategyFor(options, comm.size()).make({comm, options, data});
         trainer.emplace(comm, options, data, *strategy, progress, &elastic);
         elastic.open();
         TrainReport report = trainer->run(held);
         if (!trainer->paused()) return report;
       } catch (const Error& error) {
-        lost = elastic.hear(error);
+        lost = elastic.hear(error, !trainer);
       }
       if (trainer && trainer->begun()) held = trainer->hold(lost.has_value());
     }

@@ -45,13 +45,14 @@ class ElasticRanks {
   void grow();
   struct Loss {
     Error cause;
-    std::optional<Error> failure; ///< failureOf() the communicator
+    bool leaves = true; ///< no rank is lost, or this one is
   };
   /// Call it after an error, before the strategy is destroyed. Destroying the strategy first would
-  /// abort a communicator that has not failed yet, and the others would blame this rank.
-  Loss hear(const Error& cause);
-  /// Goes on without the ranks that are lost. Throws the cause if none is, and the errors of
-  /// Communicator::shrink().
+  /// abort a communicator that has not failed yet, and the others would blame this rank. As long as
+  /// the ranks prepare to go on, an error that agree() throws for one rank is the loss of that one.
+  Loss hear(const Error& cause, bool prepares);
+  /// Goes on without the ranks that are lost. Throws the cause if this rank leaves, and the errors
+  /// of Communicator::shrink().
   void shrink(const Loss& loss);
 
  private:
@@ -67,7 +68,8 @@ class ElasticRanks {
   int newcomers_ = 0;
 };
 
-/// As train() for options that are checked and data that are loaded. Collective.
+/// As train(). Collective. prepare() checks options and loads the data inside agree(); all ranks
+/// have called it, except those that join.
 TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const Data& data,
                          const std::function<void(const TrainProgress&)>& progress,
                          const std::function<void()>& prepare);

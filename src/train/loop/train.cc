@@ -40,8 +40,8 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
       return training::describe(options, data);
     });
   };
-  prepare();
   const bool elastic = !options.elastic.ranks.empty();
+  if (!elastic || !options.elastic.joined) prepare();
   try {
     TrainReport report = elastic ? training::trainElastic(comm, options, data, progress, prepare)
                                  : training::run(comm, options, data, progress);
