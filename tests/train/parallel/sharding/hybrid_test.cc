@@ -111,7 +111,7 @@ TEST_CASE("a stage reduces its gradients while earlier stages still run backward
     const std::vector<OneStep> steps = oneStep(one.ranks, options);
     const training::Mesh mesh = training::Mesh::parse(one.mesh, one.ranks);
     for (int rank = 0; rank < one.ranks; ++rank) {
-      const std::vector<int> pipe = mesh.neighbours({training::Axis::pipe}, rank);
+      const std::vector<int> pipe = mesh.groupOf({training::Axis::pipe}, rank);
       const auto back =
           reductionAndEnd(steps[static_cast<std::size_t>(pipe.front())].timeline).second;
       const auto begin =
