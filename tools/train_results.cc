@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -38,6 +39,14 @@ Json jsonOf(const SweepResult& result) {
           {"options", result.options.empty() ? Json() : Json::parse(result.options)}};
 }
 
+/// Of an array, in which JSON has null for a value that is not finite.
+std::vector<double> numbersOf(const Json& array) {
+  std::vector<double> numbers;
+  for (const Json& one : array.get<std::vector<Json>>())
+    numbers.push_back(one.is_null() ? std::numeric_limits<double>::quiet_NaN() : one.get<double>());
+  return numbers;
+}
+
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(ErrorCode::system, "--results: cannot read '" + path + "'");
@@ -63,7 +72,7 @@ SweepResult resultOf(const std::string& line) {
                     .ranks = json.at("ranks"),
                     .seconds = json.at("epoch_seconds"),
                     .accuracy = json.at("epoch_accuracy"),
-                    .noise_scale = json.at("epoch_noise_scale"),
+                    .noise_scale = numbersOf(json.at("epoch_noise_scale")),
                     .ended = json.at("ended")},
             .options = options.is_null() ? "" : options.dump(),
             .parameter_hash = json.at("parameter_hash"),

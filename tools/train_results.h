@@ -20,7 +20,8 @@ struct SweepResult {
   bool failed = false;
 };
 
-/// One line of JSON, and back. Throws Error(data) that says what is wrong with a line.
+/// One line of JSON, and back; a noise scale that is not finite comes back as NaN. Throws
+/// Error(data) that says what is wrong with a line.
 std::string resultText(const SweepResult& result);
 SweepResult resultOf(const std::string& line);
 

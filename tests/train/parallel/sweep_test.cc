@@ -135,6 +135,25 @@ TEST_CASE("folds train one run each; a fold is the same alone and among all") {
           all["runs"][1]["parameter_hash"]);
 }
 
+// Proves: such a value passes from rank to rank, into all files, and back.
+TEST_CASE("the noise scale of a run may not be finite") {
+  const TemporaryFolder folder;
+  const std::string results = folder.file("results");
+  const std::string job =
+      "$RONDO train --data synthetic:shape=1x8x8,classes=3,train=40,test=20 --folds 2 "
+      "--noise-scale --accumulate 2 --batch 64 --remainder uneven --epochs 2 -p 2 --report " +
+      folder.file("out") + " --json " + folder.file("json") + " --results " + results;
+  for (const int known : {0, 2}) {
+    const Outcome outcome = shell(job);
+    INFO(outcome.out << outcome.err);
+    REQUIRE(outcome.status == 0);
+    REQUIRE(countOf(outcome.out, " is in " + results) == known);
+    for (const json& run : json::parse(readFile(folder.file("json"))).at("runs"))
+      REQUIRE(run["epoch_noise_scale"] == json{nullptr, nullptr});
+    REQUIRE(!contains(readFile(folder.file("out/index.html")), "nan"));
+  }
+}
+
 // Proves: no fold's run begins, so that each of them would be refused.
 TEST_CASE("more folds than samples are refused once, before the first run") {
   const TemporaryFolder folder;
