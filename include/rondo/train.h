@@ -125,10 +125,12 @@ struct TrainReport {
 ///
 /// Checkpoints contain everything that the next step depends on: a resumed run ends with the same
 /// bytes as one that was not interrupted. Only rank 0 reads and writes the file. A run can be
-/// resumed on another number of ranks if the batch can be split among them, but not with a hook
-/// that keeps residuals per rank. Model, data, batch, seed, remainder, augment, optimizer and hook
-/// must be those of the file; with a hook also bucket_bytes; for ps without bsp also the kind of
-/// consistency and the number of workers. All other options may change.
+/// resumed on another number of ranks if the batch can be split among them, and under another
+/// strategy, but not with a hook that keeps residuals per rank. If it leaves or enters strategy
+/// local, or changes the ranks of local, it goes on from the mean of the models and of the
+/// optimizers' states, and slow momentum begins anew. Model, data, batch, seed, remainder, augment,
+/// optimizer and hook must be those of the file; with a hook also bucket_bytes; for ps without bsp
+/// also the kind of consistency and the number of workers. All other options may change.
 ///
 /// Elastic runs (TrainOptions::elastic). If a rank dies, the others shrink, divide the samples of
 /// each further step among themselves, and go on. ddp: from the state of the rank with the most

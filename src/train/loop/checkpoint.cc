@@ -167,13 +167,8 @@ std::size_t Checkpoint::find(const TensorLabel& wanted) const {
   return static_cast<std::size_t>(found - labels_.begin());
 }
 
-void Checkpoint::restore(std::span<const TensorMemory> tensors,
-                         std::span<const TensorMemory> unused) const {
-  std::vector<bool> wanted(labels_.size());
-  for (std::size_t i = 0; i < labels_.size(); ++i)
-    wanted[i] = std::any_of(unused.begin(), unused.end(), [&](const TensorMemory& one) {
-      return one.label.name == labels_[i].name;
-    });
+void Checkpoint::restore(std::span<const TensorMemory> tensors, bool all) const {
+  std::vector<bool> wanted(labels_.size(), !all);
   for (const TensorMemory& tensor : tensors) wanted[find(tensor.label)] = true;
   const auto extra = std::find(wanted.begin(), wanted.end(), false);
   if (extra != wanted.end()) {

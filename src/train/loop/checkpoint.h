@@ -59,10 +59,9 @@ class Checkpoint {
   }
 
   /// Fills the tensors, in any order. Before it changes any, refuses a tensor that the file does
-  /// not have or has with another shape, and a file with a tensor that is in neither list. The
+  /// not have or has with another shape, and, if they must be `all`, a file with other tensors. The
   /// error names the tensor, what was expected and what was found.
-  void restore(std::span<const TensorMemory> tensors,
-               std::span<const TensorMemory> unused = {}) const;
+  void restore(std::span<const TensorMemory> tensors, bool all = true) const;
 
   [[noreturn]] void fail(const std::string& what) const;
 

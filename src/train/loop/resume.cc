@@ -31,6 +31,7 @@ CheckpointValues valuesOf(const Running& run, const Snapshot& snapshot) {
   const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
   CheckpointValues all = {{"run", run.identity},
                           {"ranks", number(snapshot.ranks)},
+                          {"means", number(snapshot.means)},
                           {"epoch", number(run.at.epoch)},
                           {"step", number(run.at.step)},
                           {"total_steps", number(run.at.total)},
@@ -52,14 +53,15 @@ void checkIdentity(const Checkpoint& file, const Running& run) {
 
 int ranksOf(const Checkpoint& file) { return static_cast<int>(file.value<std::uint64_t>("ranks")); }
 
-void checkRanks(const std::string& path, const Checkpoint& file, int ranks) {
-  const int had = ranksOf(file);
-  if (had == ranks) return;
+/// Refuses to leave out or to begin anew the state of single ranks, unless the rest is their mean.
+void checkRanks(const std::string& path, const Checkpoint& file, const Snapshot& snapshot) {
+  const int had = ranksOf(file), ranks = snapshot.ranks;
+  const bool means = file.values().contains("means") && file.value<std::uint64_t>("means") != 0;
+  if ((had == 0 || means) && (ranks == 0 || snapshot.means)) return;
   const std::string wrote = std::to_string(had) + " ranks wrote it, with state of each rank, ";
-  const std::string text = had == 0 ? "has no state of single ranks, which this run needs"
-                           : ranks == 0
-                               ? wrote + "which this run does not use"
-                               : wrote + "which " + std::to_string(ranks) + " ranks cannot use";
+  const std::string text =
+      wrote + "which " +
+      (ranks == 0 ? "this run does not use" : std::to_string(ranks) + " ranks cannot use");
   throw Error(ErrorCode::invalid_argument, path + ": " + text);
 }
 
@@ -119,24 +121,25 @@ void save(Communicator& comm, const std::string& path, const Running& run) {
 
 void restore(Communicator& comm, const std::string& path, const Running& run, bool anew) {
   const Snapshot snapshot = run.strategy.snapshot();
+  std::uint8_t whole = 1;
   agree(comm, [&]() -> std::string {
     if (comm.rank() != 0) return {};
     const Checkpoint file(path);
     checkIdentity(file, run);
     std::vector<TensorMemory> tensors = snapshot.tensors;
-    const auto own = std::stable_partition(tensors.begin(), tensors.end(),
-                                           [](const TensorMemory& one) { return !one.each_rank; });
-    if (anew && ranksOf(file) != snapshot.ranks) {
-      file.restore({tensors.begin(), own}, {own, tensors.end()});
-    } else {
-      checkRanks(path, file, snapshot.ranks);
-      file.restore(tensors);
+    whole = ranksOf(file) == snapshot.ranks ? 1 : 0;
+    if (whole == 0) {
+      if (!anew) checkRanks(path, file, snapshot);
+      std::erase_if(tensors, [](const TensorMemory& one) { return one.each_rank; });
     }
+    file.restore(tensors, whole != 0);
     takeValues(file, run, snapshot.updates);
     return {};
   });
   shareValues(comm, run, 0);
-  run.strategy.adopt(run.at);
+  comm.broadcast(&whole, &whole, 1, DataType::uint8, 0);
+  if (whole != 0) run.strategy.adopt(run.at);
+  else run.strategy.adoptShared(run.at);
 }
 
 } // namespace rondo::training

@@ -25,7 +25,8 @@ void save(Communicator& comm, const std::string& path, const Running& run);
 /// Collective. Rank 0 reads the file and shares its contents with all ranks. Throws on every rank:
 /// Error(data), which names the file, if it cannot be read or belongs to another run;
 /// Error(invalid_argument) if it has state of each rank (residuals) for another number of ranks,
-/// unless `anew`: then that state begins anew.
+/// unless `anew`: then that state begins anew. So does that of ranks with models of their own: they
+/// go on from the means.
 void restore(Communicator& comm, const std::string& path, const Running& run, bool anew = false);
 
 /// Collective. Gives the position and report of rank `root` to all ranks.

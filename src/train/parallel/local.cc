@@ -13,11 +13,15 @@
 //
 //   u = b u + d / r;  model = model - r u
 //
+// A checkpoint has the means over the ranks, from which other strategies and numbers of ranks go on
+// (u then begins with 0), and the state of each rank.
+//
 // With period 1, sgd and b = 0 the averages equal those of `ddp`, except for rounding. Between
 // averages no rank waits for another, so short delays of a straggler cost less.
 //
 // Stich, Local SGD Converges Fast and Communicates Little, 2019; Wang et al., SlowMo, 2020.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -43,6 +47,7 @@ class Local : public Strategy {
   double evaluate() override;
   Snapshot snapshot() override;
   void adopt(const Position& at) override;
+  void adoptShared(const Position& at) override;
   std::vector<StatePart> held() override;
   bool differs() const override { return true; }
   double bytesPerStep() const override;
@@ -52,6 +57,8 @@ class Local : public Strategy {
   void exchange(StepResult& result);
   void average();
   void moveSlowly(double learning_rate);
+  void takeMeans(std::vector<TensorMemory>& tensors);
+  bool areAlike();
   /// Calls look() while the replica holds the ranks' average.
   template <class Look>
   auto withAverage(const Look& look);
@@ -66,8 +73,9 @@ class Local : public Strategy {
   const Schedule schedule_;
   /// u, and the weights before the period; empty if slow_momentum is 0
   AlignedVector<float> slow_, before_;
-  std::optional<OwnArrays> kept_; ///< gathered by the last snapshot
-  bool alike_ = true;             ///< all ranks hold the same model
+  std::optional<OwnArrays> kept_;           ///< gathered by the last snapshot
+  std::vector<AlignedVector<float>> means_; ///< on rank 0, the tensors of the last snapshot
+  bool alike_ = true;                       ///< all ranks hold the same model
   /// For each step since the last exchange(), the loss summed over this rank's samples. exchange()
   /// appends the stop flag.
   std::vector<double> losses_;
@@ -204,24 +212,63 @@ double Local::evaluate() {
   return withAverage([&] { return model_.evaluate(); });
 }
 
-/// Contains the tensors of rank 0, and the values and optimizer state of every rank.
+/// Contains the means of the ranks' tensors, and the values and optimizer state of every rank.
 Snapshot Local::snapshot() {
   std::vector<OwnArray> own = {{"local.values", replica_.values()}};
   for (StateArray& one : optimizer_->state()) own.push_back({"local." + one.name, one.values});
   if (!slow_.empty()) own.insert(own.end(), {{"local.slow", slow_}, {"local.before", before_}});
   kept_.emplace(comm_, std::move(own));
   kept_->gather();
-  Snapshot all{.tensors = model_.tensors(*optimizer_), .ranks = comm_.size()};
+  Snapshot all{.tensors = model_.tensors(*optimizer_), .ranks = comm_.size(), .means = true};
+  takeMeans(all.tensors);
   kept_->describe(all.tensors);
   return all;
 }
 
+/// Lets the tensors of rank 0 be their means over the ranks.
+void Local::takeMeans(std::vector<TensorMemory>& tensors) {
+  const float part = 1.0F / static_cast<float>(comm_.size());
+  const bool here = comm_.rank() == 0;
+  means_.clear();
+  for (TensorMemory& one : tensors) {
+    const std::size_t count = one.label.bytes() / sizeof(float);
+    const bool equal = alike_ && !one.label.name.starts_with("optimizer.");
+    float* const mean = here ? means_.emplace_back(count).data() : nullptr;
+    if (equal && here) std::copy_n(static_cast<const float*>(one.data), count, mean);
+    if (!equal) comm_.reduce(one.data, mean, count, DataType::float32, ReduceOp::sum, 0);
+    if (!here) continue;
+    if (!equal)
+      for (float& value : means_.back()) value *= part;
+    one.data = mean;
+  }
+}
+
 void Local::adopt(const Position& at) {
   optimizer_->setSteps(static_cast<std::uint64_t>(at.total));
-  alike_ = at.total % options_.averaging.period == 0;
   losses_.clear();
   kept_->scatter();
   replica_.network().weightsChanged();
+  alike_ = areAlike();
+}
+
+/// Whether all ranks hold the same model: the file may come from a run with another period.
+bool Local::areAlike() {
+  const std::uint64_t hash = replica_.hash();
+  std::array<std::uint64_t, 2> ends{hash, ~hash};
+  comm_.allReduce(ends.data(), ends.data(), ends.size(), DataType::uint64, ReduceOp::max);
+  return ends[0] == ~ends[1];
+}
+
+void Local::adoptShared(const Position& at) {
+  const std::vector<TensorMemory> tensors = model_.tensors(*optimizer_);
+  for (std::size_t i = 0; comm_.rank() == 0 && i < tensors.size(); ++i)
+    std::copy(means_[i].begin(), means_[i].end(), static_cast<float*>(tensors[i].data));
+  model_.broadcast(tensors);
+  optimizer_->setSteps(static_cast<std::uint64_t>(at.total));
+  std::fill(slow_.begin(), slow_.end(), 0.0F);
+  std::copy_n(replica_.values().begin(), before_.size(), before_.begin());
+  alike_ = true;
+  losses_.clear();
 }
 
 std::vector<StatePart> Local::held() {

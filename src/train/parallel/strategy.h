@@ -55,9 +55,10 @@ struct Snapshot {
   /// ranks.
   std::vector<TensorMemory> tensors;
   /// If not 0, each of this many ranks saves state of its own: the run can continue only on this
-  /// number of ranks.
+  /// number of ranks, or, if `means`, by adoptShared().
   int ranks = 0;
-  int updates = 1; ///< optimizer steps in one step of the run
+  bool means = false; ///< the tensors that are not of single ranks are means over the ranks
+  int updates = 1;    ///< optimizer steps in one step of the run
 };
 
 /// A part of a tensor of the state, in the memory of one rank: the elements from `first` on of the
@@ -106,6 +107,9 @@ class Strategy {
   /// Collective, after snapshot(), when the caller has written new values into its tensors on rank
   /// 0: every rank takes its part of the values and continues at this position.
   virtual void adopt(const Position& at) = 0;
+  /// As adopt(), if only the tensors that are not of single ranks have new values: the state of
+  /// each rank's own begins anew.
+  virtual void adoptShared(const Position& at) { adopt(at); }
 
   /// Not collective. Returns what this rank holds of the state: all of it, which is allowed after a
   /// failure too, or its shard (StrategyKind::sharded), at a synchronization point only. The parts

@@ -115,25 +115,77 @@ TEST_CASE("local SGD that was stopped at any step and resumed ends with the same
       INFO(optimizer << ", stopped after step " << steps);
       requireSame(trainAll(makeRanks(2), options), whole);
       REQUIRE((readRaw(folder.file("part")) == readRaw(folder.file("whole"))));
-      if (steps > 1) continue;
-      auto ranks = makeRanks(3);
-      const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
-      REQUIRE(thrown.code == ErrorCode::invalid_argument);
-      REQUIRE(contains(thrown.text,
-                       "2 ranks wrote it, with state of each rank, which 3 ranks cannot use"));
-      options.strategy = "ddp";
-      options.averaging.period = TrainOptions().averaging.period;
-      options.averaging.slow_momentum = 0;
-      const auto go = [&](Communicator& comm) { train(comm, options); };
-      REQUIRE(contains(thrownByAll(ranks, go).text, "which this run does not use"));
-      writeRaw(options.files.checkpoint, {});
-      options.files.resume = false;
-      trainAll(makeRanks(2), options);
-      options.strategy = "local";
-      options.files.resume = true;
-      REQUIRE(contains(thrownByAll(ranks, go).text,
-                       "has no state of single ranks, which this run needs"));
     }
+}
+
+namespace {
+
+/// Trains up to this step by one strategy, local SGD with period 1 or another one, then up to step
+/// 20 by another. Returns the losses of the later steps.
+std::vector<double> continuedBy(const std::string& first, int ranks, int steps,
+                                const std::string& then, int then_ranks,
+                                const TemporaryFolder& folder) {
+  TrainOptions options = localRun(1);
+  options.optimizer.learning_rate = 0.001;
+  options.files.checkpoint = folder.file("file");
+  const auto with = [&](const std::string& strategy) {
+    TrainOptions own = strategy == "local" ? options : ofOneRank(options);
+    own.strategy = strategy;
+    return own;
+  };
+  options.steps = steps;
+  losses(ranks, with(first));
+  options.steps = 20;
+  options.files.resume = true;
+  return losses(then_ranks, with(then));
+}
+
+} // namespace
+
+// Proves: models and optimizer states are averaged and given to all ranks, since local SGD with
+// period 1 makes the steps of ddp.
+TEST_CASE("a checkpoint of local SGD continues on other ranks and strategies, and theirs as it",
+          "[sums]") {
+  const TemporaryFolder folder;
+  const std::vector<double> whole = continuedBy("ddp", 1, 1, "ddp", 1, folder);
+  struct Case {
+    const char* first;
+    int ranks;
+    const char* then;
+    int then_ranks;
+  };
+  for (const auto& [first, ranks, then, then_ranks] : std::vector<Case>{{"local", 2, "local", 3},
+                                                                        {"local", 3, "local", 1},
+                                                                        {"local", 3, "ddp", 3},
+                                                                        {"local", 2, "zero1", 3},
+                                                                        {"ddp", 2, "local", 2},
+                                                                        {"zero2", 3, "local", 2}}) {
+    INFO(ranks << " ranks of " << first << ", then " << then_ranks << " of " << then);
+    const std::vector<double> rest = continuedBy(first, ranks, 7, then, then_ranks, folder);
+    REQUIRE(rest.size() == 13);
+    REQUIRE(difference(rest, {whole.end() - 13, whole.end()}) < 1e-5);
+  }
+}
+
+// Proves: between two averages, too, the file has the mean of the models; and it is averaged again
+// where another period would have averaged it already.
+TEST_CASE("the model of a checkpoint is the one that local SGD has evaluated") {
+  const TemporaryFolder folder;
+  TrainOptions options = localRun(3, 0.5);
+  options.files.checkpoint = folder.file("file");
+  for (const int steps : {3, 4}) {
+    options.files.resume = false;
+    options.steps = steps;
+    const TrainReport ended = trainAll(makeRanks(3), options);
+    options.files.resume = true;
+    TrainOptions other_period = options;
+    other_period.averaging.period = 2;
+    for (const auto& [ranks, then] : {std::pair{3, other_period}, {2, ofOneRank(options)}}) {
+      const TrainReport again = trainAll(makeRanks(ranks), then);
+      REQUIRE(again.parameter_hash == ended.parameter_hash);
+      REQUIRE(again.test_accuracy == ended.test_accuracy);
+    }
+  }
 }
 
 TEST_CASE("local SGD averages exactly after every period") {
