@@ -67,7 +67,7 @@ Grown grownBy(ShardLevel level) {
                 model.beginForward();
                 network.forward({1, inputs.data(), &label, &number}, {});
                 model.beginBackward();
-                network.backward([&](std::size_t weight) { model.stands(weight); });
+                network.backward([&](std::size_t weight) { model.gradientReady(weight); });
                 model.endBackward();
                 model.update(0.01, 1, 0);
               }

@@ -149,7 +149,7 @@ void trainSteps(const Plan& plan, int position, ShardedModel& model, Network& ne
       model.beginForward();
       network.forward(samples.batch(), {});
       model.beginBackward();
-      network.backward([&](std::size_t weight) { model.stands(weight); });
+      network.backward([&](std::size_t weight) { model.gradientReady(weight); });
       model.endBackward();
     }
     model.update(0.1, 1.0F / static_cast<float>(parts * static_cast<int>(kSamples)), plan.clip);

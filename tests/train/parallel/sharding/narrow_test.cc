@@ -29,7 +29,7 @@ TEST_CASE("values are converted to bfloat16 and back in place, each rounded to n
       const auto bits = std::bit_cast<std::uint32_t>(values[i]);
       expected[i] = std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000U);
     }
-    narrow.shrink(values.data(), count, values.data());
+    narrow.narrow(values.data(), count, values.data());
     if (count > 0) // place() of no memory is undefined
       std::memmove(training::Narrow::place(values.data(), count), values.data(), 2 * count);
     narrow.widen(values.data(), count);
