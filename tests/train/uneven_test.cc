@@ -8,6 +8,7 @@
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
+#include "train/loop/checkpoint.h"
 #include "train/loop/settings.h"
 #include "train/parallel/samples.h"
 
@@ -169,6 +170,35 @@ TEST_CASE("running statistics move by the micro-batches that had samples") {
   REQUIRE(thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text ==
           "train: sync_batch_norm with remainder uneven: the last step of an epoch has 1 samples "
           "for 2 micro-batches, and each must have one");
+}
+
+// Proves: the first layer's mean, which is linear in the samples, is that of the whole batch, with
+// parts of 3 and 2, and of 2, 2 and 1 samples.
+TEST_CASE("parts of a batch count in running statistics by their numbers of samples", "[sums]") {
+  const TemporaryFolder folder;
+  TrainOptions options = smallRun();
+  options.model = "resnet18";
+  options.data = "synthetic:shape=3x8x8,train=5,test=4";
+  options.batch = 5;
+  options.steps = 1;
+  options.files.checkpoint = folder.file("file");
+  const auto meanOf = [&](int ranks, const std::string& strategy) {
+    options.strategy = strategy;
+    trainAll(makeRanks(ranks), options);
+    std::vector<float> mean(64);
+    training::Checkpoint(options.files.checkpoint)
+        .restore(std::vector<training::TensorMemory>{{{"state.1.running_mean", {mean.size()}},
+                                                      mean.data()}},
+                 false);
+    return mean;
+  };
+  const std::vector<float> whole = meanOf(1, "ddp");
+  for (const char* strategy : {"ddp", "zero1", "ps", "dp"})
+    for (const int ranks : {2, 3}) {
+      INFO(strategy << ", " << ranks << " ranks");
+      const std::vector<float> parts = meanOf(ranks, strategy);
+      for (std::size_t i = 0; i < whole.size(); ++i) REQUIRE(std::abs(parts[i] - whole[i]) < 1e-6F);
+    }
 }
 
 TEST_CASE("hooks, clipping and the noise scale work in a step without samples on some ranks") {

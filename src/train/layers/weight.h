@@ -23,8 +23,8 @@ struct Weight {
   double spread = 0;
   float* value = nullptr;
   /// The backward pass writes the gradient here, without adding to it. For a running statistic: if
-  /// not null, the forward pass writes the statistic of the batch here; if null, it updates the
-  /// running value.
+  /// not null, the forward pass writes the statistic of the batch here, and the network multiplies
+  /// it by the number of samples; if null, the pass updates the running value.
   float* gradient = nullptr;
 
   std::size_t size() const {

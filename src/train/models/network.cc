@@ -73,8 +73,8 @@ void Network::weightsChanged() {
   stale_ = true;
 }
 
-void Network::moveState(std::size_t batches) {
-  const float scale = 1.0F / static_cast<float>(batches);
+void Network::moveState(std::size_t samples) {
+  const float scale = 1.0F / static_cast<float>(samples);
   for (Weight* weight : state_)
     for (std::size_t i = 0, count = weight->size(); i < count; ++i)
       weight->value[i] += BatchNorm::kNewest * (scale * weight->gradient[i] - weight->value[i]);
@@ -85,7 +85,11 @@ double Network::forward(const Batch& batch, const Pass& pass, std::size_t slot) 
   if (slot >= passed_.size()) passed_.resize(slot + 1);
   passed_[slot] = &program(batch.count, true, slot);
   stale_ = stale_ || !state_.empty(); // a training pass may change the running statistics
-  return passed_[slot]->forward(batch, pass);
+  const double loss = passed_[slot]->forward(batch, pass);
+  for (const Weight* weight : state_)
+    for (std::size_t i = 0, size = weight->gradient ? weight->size() : 0; i < size; ++i)
+      weight->gradient[i] *= static_cast<float>(batch.count);
+  return loss;
 }
 
 std::string Network::firstNotFinite(std::size_t slot) const {

@@ -66,14 +66,14 @@ class Network {
   void initialise(std::uint64_t seed, const std::function<void(const Weight&)>& written = {});
   /// Must be called after each change of values, since layers may hold copies in other layouts.
   void weightsChanged();
-  /// Updates the running statistics from their gradients, which are sums over `batches` batches.
-  /// All micro-batches of a step count the same, whether one rank ran them in sequence or many
-  /// ranks at once.
-  void moveState(std::size_t batches);
+  /// Updates the running statistics from their gradients, which are sums over the passes of a step:
+  /// of `samples` samples, whether one rank ran them in sequence or many ranks at once.
+  void moveState(std::size_t samples);
 
   /// A training pass. Returns the sum of the samples' losses, or 0 if the layers do not end with
-  /// the loss. Passes in different slots (0, 1, ...) keep separate activations, so several
-  /// micro-batches can be in flight.
+  /// the loss. The gradients of running statistics are those of the batch times its samples. Passes
+  /// in different slots (0, 1, ...) keep separate activations, so several micro-batches can be in
+  /// flight.
   double forward(const Batch& batch, const Pass& pass, std::size_t slot = 0);
   /// Output of the slot's last forward pass, [count x outputShape()], if the layers do not end with
   /// the loss.

@@ -243,7 +243,7 @@ void Ddp::prepareNext(const Position& done) {
   samples_.prepare(done.epoch + (ends ? 1 : 0), ends ? 0 : done.step + 1, firstPart());
 }
 
-/// Running statistics change once per step, by the mean over all micro-batches. The statistics of
+/// Running statistics change once per step, by the mean over all samples. The statistics of
 /// the batches are added up in the same order as the gradients.
 void Ddp::addStatistics() {
   const std::span<float> own = replica_.statistics();
@@ -312,8 +312,7 @@ void Ddp::update(double learning_rate) {
   if (options_.optimizer.clip > 0)
     scale = clip(replica_.weights(), scale, options_.optimizer.clip).scale;
   optimizer_->step(learning_rate, scale);
-  if (!replica_.state().empty())
-    replica_.network().moveState(std::min(samples_.parts(), static_cast<std::size_t>(count_)));
+  if (!replica_.state().empty()) replica_.network().moveState(static_cast<std::size_t>(count_));
   replica_.network().weightsChanged();
 }
 

@@ -124,7 +124,7 @@ StepResult Dp::run(const Position& done, std::int64_t, Timeline* timeline) {
       scale = clip(replica_.weights(), scale, options_.optimizer.clip).scale;
     optimizer_->step(result.learning_rate, scale);
     if (!replica_.state().empty())
-      replica_.network().moveState(static_cast<std::size_t>(comm_.size()));
+      replica_.network().moveState(static_cast<std::size_t>(options_.batch));
     replica_.network().weightsChanged();
   }
   clock.lap(&TrainTimes::optimizer, "optimizer");

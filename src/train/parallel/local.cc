@@ -144,7 +144,7 @@ void Local::step(const Position& done, double learning_rate, StepClock& clock) {
   // Each rank sees batch / size() samples. This scale makes the mean over the ranks the mean over
   // the batch.
   optimizer_->step(learning_rate, static_cast<float>(comm_.size()) / options_.batch);
-  if (!replica_.state().empty()) replica_.network().moveState(1);
+  if (!replica_.state().empty()) replica_.network().moveState(batch.count);
   replica_.network().weightsChanged();
   alike_ = false;
   clock.lap(&TrainTimes::optimizer, "optimizer");

@@ -28,7 +28,7 @@ class PartModel {
   /// Where a forward pass puts the statistics of the batch: one array for all of the state.
   virtual std::span<float> statistics() = 0;
   virtual void weightsChanged() = 0;
-  virtual void moveState(std::size_t batches) = 0;
+  virtual void moveState(std::size_t samples) = 0;
 
   virtual double forward(const Batch& batch, const Pass& pass, std::size_t slot) = 0;
   virtual const float* output(std::size_t slot) const = 0;

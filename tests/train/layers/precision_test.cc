@@ -62,7 +62,7 @@ Outcome outcome(const LayerValues& layers, Precision precision, const Pass& pass
   network.backward([](std::size_t) {});
   for (const Weight* weight : network.weights())
     result.gradients.emplace_back(weight->gradient, weight->gradient + weight->size());
-  network.moveState(1);
+  network.moveState(count);
   result.evaluated = network.evaluate(samples.batch()).loss;
   return result;
 }

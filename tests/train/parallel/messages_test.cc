@@ -208,7 +208,7 @@ TEST_CASE("running statistics move once per round of pushes, also if one worker 
   using namespace training::servers;
   const std::vector<float> keys(16, 1.0F);
   PieceServer piece({.begin = 0, .count = 16, .state = true, .weights = {}}, keys, {}, "sgd", {},
-                    {.workers = 2, .in_order = false, .parts = 2});
+                    {.workers = 2, .in_order = false, .samples = 2});
   piece.begin(0);
   std::vector<float> pushed(16, 3.0F);
   piece.push(1, pushed.data(), 0.1);

@@ -215,7 +215,7 @@ double Pipeline::passes(const Position& done, StepClock& clock) {
 }
 
 void Pipeline::update(double learning_rate) {
-  stage_->moveState(samples_.parts());
+  stage_->moveState(static_cast<std::size_t>(options_.batch));
   learner_->update(learning_rate, 1.0F / static_cast<float>(options_.batch),
                    options_.optimizer.clip,
                    [this](std::span<double> sums) { addOverStages(sums); });

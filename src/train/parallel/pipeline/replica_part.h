@@ -21,8 +21,8 @@ class ReplicaPart : public PartModel {
   std::span<Weight* const> state() const override { return replica_.state(); }
   std::span<float> statistics() override { return replica_.statistics(); }
   void weightsChanged() override { network_.weightsChanged(); }
-  void moveState(std::size_t batches) override {
-    if (!replica_.state().empty()) network_.moveState(batches);
+  void moveState(std::size_t samples) override {
+    if (!replica_.state().empty()) network_.moveState(samples);
   }
 
   double forward(const Batch& batch, const Pass& pass, std::size_t slot) override {

@@ -67,8 +67,8 @@ std::vector<std::span<float>> Stage::statistics() {
   return all;
 }
 
-void Stage::moveState(std::size_t batches) {
-  for (Part& part : own_) part.model->moveState(batches);
+void Stage::moveState(std::size_t samples) {
+  for (Part& part : own_) part.model->moveState(samples);
 }
 
 void Stage::weightsChanged() {

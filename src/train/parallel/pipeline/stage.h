@@ -84,7 +84,7 @@ class Stage {
   /// part.
   std::vector<std::span<float>> statistics();
   /// As in Network.
-  void moveState(std::size_t batches);
+  void moveState(std::size_t samples);
   void weightsChanged();
 
   /// Collective over the pipe: runs the timetable, except the update. Returns the sum of the losses

@@ -85,7 +85,7 @@ void PieceServer::move(float* gradient, double learning_rate) {
 /// Running statistics are updated as in Network::moveState().
 void PieceServer::step(float* gradient, double learning_rate) {
   if (piece_.state) {
-    const float scale = 1.0F / static_cast<float>(how_.parts);
+    const float scale = 1.0F / static_cast<float>(how_.samples);
     for (std::size_t i = 0; i < piece_.count; ++i)
       values_[i] += BatchNorm::kNewest * (scale * gradient[i] - values_[i]);
     return;

@@ -18,7 +18,7 @@ namespace rondo::training::servers {
 struct Application {
   int workers = 1;
   bool in_order = false; ///< bulk-synchronous: one move for one push from every worker
-  int parts = 1;         ///< micro-batches in one push from every worker
+  int samples = 1;       ///< in one push from every worker
   float scale = 1;       ///< of the gradients: 1 / batch
   bool sparse = false;   ///< records which keys each move changes
 };

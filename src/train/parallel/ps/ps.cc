@@ -157,7 +157,7 @@ Ps::Ps(const Setup& setup)
   const int workers = static_cast<int>(links_.workers.size());
   const Application how{.workers = workers,
                         .in_order = staleness_.bulk(),
-                        .parts = workers * options_.accumulate,
+                        .samples = options_.batch,
                         .scale = 1.0F / static_cast<float>(options_.batch),
                         .sparse = !kept_.empty()};
   if (comm_.rank() < serversOf(options_, comm_.size())) {

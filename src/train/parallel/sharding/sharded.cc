@@ -123,7 +123,7 @@ void Sharded::computeGradients(const Position& done, StepClock& clock) {
   }
 }
 
-/// As in ddp: running statistics change by the mean over all micro-batches.
+/// As in ddp: running statistics change by the mean over all samples.
 void Sharded::addStatistics(bool first) {
   const std::span<float> own = replica_.statistics();
   if (statistics_.empty()) return;
@@ -143,7 +143,8 @@ void Sharded::sendSums() {
 }
 
 void Sharded::update(double learning_rate) {
-  if (!replica_.statistics().empty()) replica_.network().moveState(samples_.parts());
+  if (!replica_.statistics().empty())
+    replica_.network().moveState(static_cast<std::size_t>(options_.batch));
   replica_.model().update(learning_rate, 1.0F / static_cast<float>(options_.batch),
                           options_.optimizer.clip);
 }
