@@ -220,6 +220,7 @@ NB_MODULE(_rondo, module) {
   // Communicators are closed at exit; a program may leave objects in reference cycles.
   nb::set_leak_warnings(false);
   findErrors();
+  findSignals();
   addOperator(module);
   addFuture(module);
   addCommunicator(module);

@@ -42,11 +42,12 @@ class Rank {
   void attend(const CallInfo& info, const Call& call) const {
     std::shared_ptr<Communicator> comm = open(info.name);
     goesOn();
+    const bool main = onMainThread();
     Wait::Interrupt interrupt;
     try {
       const Unlocked unlocked;
       const std::shared_ptr<Communicator> last = std::move(comm);
-      const Wait wait(info, last.get(), &interrupt);
+      const Wait wait(info, main ? last.get() : nullptr, &interrupt);
       call(*last);
     } catch (const Error& error) {
       if (!interrupt) raise(error, info);

@@ -2,11 +2,11 @@
 #include "compat/python/wait.h"
 
 #include <pthread.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <string>
 #include <thread>
 
@@ -26,7 +26,11 @@ constexpr auto kYields = 2ms;
 constexpr auto kLong = 50ms;
 constexpr auto kShortSleep = 50us, kLongSleep = 1000us;
 
-std::atomic<bool> interpreter_ends{false};
+/// The thread that ends the interpreter; before, no thread.
+std::atomic<std::thread::id> interpreter_ends_on{};
+
+/// signal.signal(); never destroyed, since Python may destroy its objects after the statics.
+nb::handle set_handler;
 } // namespace
 
 unsigned forks() {
@@ -36,17 +40,32 @@ unsigned forks() {
   return count;
 }
 
+void findSignals() {
+  set_handler = nb::object(nb::module_::import_("signal").attr("signal")).release();
+}
+
 bool onMainThread() {
-  thread_local const bool main = ::syscall(SYS_gettid) == ::getpid();
+  // On other threads signal() raises ValueError before it looks at the handler; on this one it
+  // raises TypeError, since None is no handler. threading.main_thread() would not do: until Python
+  // 3.13 it is the thread that imported `threading`.
+  thread_local const bool main = [] {
+    const nb::error_scope saved;
+    const auto refused = nb::steal(PyObject_CallFunction(set_handler.ptr(), "iO", SIGINT, Py_None));
+    const bool looked = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
+    PyErr_Clear();
+    return looked;
+  }();
   return main;
 }
 
 Unlocked::~Unlocked() {
-  while (interpreter_ends.load() && !onMainThread()) ::pause();
+  const std::thread::id ends_on = interpreter_ends_on;
+  if (ends_on != std::thread::id() && ends_on != std::this_thread::get_id())
+    while (true) ::pause();
   PyEval_RestoreThread(thread_);
 }
 
-void Unlocked::interpreterEnds() { interpreter_ends = true; }
+void Unlocked::interpreterEnds() { interpreter_ends_on = std::this_thread::get_id(); }
 
 thread_local Wait* Wait::current = nullptr;
 
@@ -68,7 +87,7 @@ void Wait::restHere() {
   else if (now - begin_ > kLong) std::this_thread::sleep_for(kShortSleep);
   else return;
   last_ = Clock::now();
-  if (!comm_ || *interrupt_ || last_ - looked_ < kSignals || !onMainThread()) return;
+  if (!comm_ || *interrupt_ || last_ - looked_ < kSignals) return;
   lookForSignals();
   looked_ = last_ = Clock::now();
 }

@@ -14,9 +14,9 @@
 
 namespace rondo::compat::python {
 
-/// Releases the interpreter's lock for the lifetime of the object. When the interpreter has begun
-/// to end, other threads than the main one stop here for ever: until Python 3.14, taking the lock
-/// then would end the thread in the middle of C++ code, and so the process.
+/// Releases the interpreter's lock for the lifetime of the object. When a thread has begun to end
+/// the interpreter, all others stop here for ever: until Python 3.14, taking the lock then would
+/// end the thread in the middle of C++ code, and so the process.
 class Unlocked {
  public:
   Unlocked() : thread_(PyEval_SaveThread()) {}
@@ -24,7 +24,7 @@ class Unlocked {
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
-  /// From now on the interpreter ends. Needs the lock.
+  /// From now on this thread ends the interpreter. Needs the lock.
   static void interpreterEnds();
 
  private:
@@ -33,13 +33,16 @@ class Unlocked {
 
 /// Number of forks between the first process and this one. A child must not poll what it inherited.
 unsigned forks();
-/// Whether this is the thread on which Python runs the handlers of signals.
+/// Imports what onMainThread() needs; to be called once, before it.
+void findSignals();
+/// Whether this is the thread on which Python runs the handlers of signals: the one that started
+/// the interpreter, which may be any thread of the process. Needs the lock.
 bool onMainThread();
 
-/// A call that this thread waits for, from before it begins until it has ended. With `comm`, rest()
-/// runs the handlers of signals on the main thread, as often as kSignals says; if a handler raises
-/// (KeyboardInterrupt), the communicator is aborted, so that the call ends on all ranks, and
-/// `interrupt` gets what the handler raised. Both may be null. Needs no lock.
+/// A call that this thread waits for, from before it begins until it has ended. With `comm`, which
+/// is for the main thread, rest() runs the handlers of signals as often as kSignals says; if a
+/// handler raises (KeyboardInterrupt), the communicator is aborted, so that the call ends on all
+/// ranks, and `interrupt` gets what the handler raised. Both may be null. Needs no lock.
 class Wait {
  public:
   /// Interval at which a waiting main thread looks for signals.

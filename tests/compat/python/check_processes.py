@@ -1,14 +1,18 @@
-"""Proves how whole processes behave: those that fail, and one with two versions of the library."""
+"""Proves how whole processes behave: those that fail, one with two versions of the library, and one
+in which another thread than the first one runs Python."""
 
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
+import sysconfig
 import tempfile
 import textwrap
 import unittest
 
 import rondo
-from check_calls import program
+from check_calls import DEADLINE, program
 
 
 class Exceptions(unittest.TestCase):
@@ -135,6 +139,54 @@ class Versions(unittest.TestCase):
             self.assertEqual(lines[first], "2.0 2.0 2.0 2.0")
             for line in lines[first + 1:first + 3]:
                 self.assertIn("all_reduce: a is no array", line)
+
+
+class Embedding(unittest.TestCase):
+    HOST = r"""
+        #include <pthread.h>
+        #include <stdlib.h>
+        int Py_BytesMain(int, char **);
+        static int count;
+        static char **arguments;
+        static void *python(void *none) {
+          exit(Py_BytesMain(count, arguments));
+          return none;
+        }
+        int main(int argc, char **argv) {
+          pthread_t thread;
+          count = argc, arguments = argv;
+          return pthread_create(&thread, NULL, python, NULL) || pthread_join(thread, NULL);
+        }
+        """
+
+    def test_python_may_run_on_another_thread_than_the_first(self):
+        """Ctrl-C ends a blocking call, and the process ends."""
+        have = sysconfig.get_config_var
+        compiler = shutil.which("cc")
+        if not compiler or not list(pathlib.Path(have("LIBDIR")).glob(f"{have('LDLIBRARY')}*")):
+            self.skipTest("there is no C compiler, or no library of this Python")
+        with tempfile.TemporaryDirectory() as folder:
+            host = pathlib.Path(folder) / "host"
+            subprocess.run([compiler, "-xc", "-", "-o", host, f"-L{have('LIBDIR')}",
+                            f"-Wl,-rpath,{have('LIBDIR')}", f"-lpython{have('VERSION')}",
+                            *(have("LIBS") + " " + have("SYSLIBS")).split(), "-lpthread",
+                            *have("LINKFORSHARED").split()],
+                           input=self.HOST, text=True, check=True)
+            ended = subprocess.run(
+                [host, "-c", textwrap.dedent("""
+                    import os, signal, threading
+                    import rondo
+                    first, second = rondo.threads(2)
+                    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+                    try:
+                        first.barrier()
+                    except KeyboardInterrupt:
+                        print("interrupted", flush=True)
+                    """)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                timeout=DEADLINE, check=False,
+                env={**os.environ, "PYTHONHOME": f"{sys.base_prefix}:{sys.base_exec_prefix}",
+                     "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+        self.assertEqual((ended.stdout, ended.returncode), ("interrupted\n", 0))
 
 
 if __name__ == "__main__":
