@@ -42,8 +42,13 @@ void findErrors() { errors = nb::module_::import_("rondo._errors").release(); }
 void raise(const Error& error, const CallInfo& info) {
   const std::string call = info.text();
   const bool wrong = error.code() == ErrorCode::invalid_argument;
-  raiseAs(wrong ? "ArgumentError" : "Error", call + ": " + error.what(), rondo::name(error.code()),
-          error.culprit() < 0 ? std::nullopt : std::optional(error.culprit()), call);
+  const bool aborted = wrong && info.aborts;
+  const int culprit = aborted ? info.rank : error.culprit();
+  raiseAs(
+      wrong && !aborted ? "ArgumentError" : "Error",
+      call + ": " + error.what() +
+          (aborted ? "; this rank has aborted the communicator, so that no rank waits for it" : ""),
+      rondo::name(error.code()), culprit < 0 ? std::nullopt : std::optional(culprit), call);
 }
 
 void refuse(const char* call, const std::string& text) {

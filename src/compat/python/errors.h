@@ -23,6 +23,7 @@ struct CallInfo {
   std::size_t count = 0; ///< elements that the call passes to C++
   std::optional<ReduceOp> op = std::nullopt;
   std::optional<int> root = std::nullopt, peer = std::nullopt;
+  bool aborts = false; ///< a wrong argument aborts the communicator
 
   /// "all_reduce on rank 0 of 2: 6 elements of float32, sum".
   std::string text() const;
@@ -31,7 +32,8 @@ struct CallInfo {
 /// Imports the exceptions; to be called once, before the functions below.
 void findErrors();
 
-/// Raises rondo.Error, or rondo.ArgumentError for wrong arguments. Needs the interpreter's lock.
+/// Raises rondo.Error, or rondo.ArgumentError for wrong arguments, unless they abort the
+/// communicator. Needs the interpreter's lock.
 [[noreturn]] void raise(const Error& error, const CallInfo& info);
 
 /// Runs `make`, and raises its errors.

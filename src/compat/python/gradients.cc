@@ -141,7 +141,7 @@ class Reducer {
 
   template <class Call>
   void attend(const char* name, const Call& call) const {
-    rank_.attend({.name = name, .rank = rank_.rank(), .size = rank_.size()},
+    rank_.attend({.name = name, .rank = rank_.rank(), .size = rank_.size(), .aborts = true},
                  [&](Communicator&) { call(); });
   }
 
@@ -184,8 +184,10 @@ uneven_inputs  ranks may have different numbers of steps: see shadow()
 [array([0.95, 0.95]), array([0.95, 0.95])]
 
 A whole model: the example numpy_mlp.py in Rondo's sources. Raises Error with code "mismatch" if
-ranks have different parameters or options. A rank that makes calls in a wrong order gets
-ArgumentError, and all others Error with code "aborted".
+ranks have different parameters or options. A rank that makes calls in a wrong order, or passes an
+option that is wrong by itself, gets Error with code "invalid_argument"; it aborts the communicator,
+so that all others get Error with code "aborted". A wrong array, hook or name of a parameter is an
+ArgumentError and aborts nothing.
 )";
 
 } // namespace

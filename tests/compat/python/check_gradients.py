@@ -98,8 +98,48 @@ class Gradients(unittest.TestCase):
         for name in ("y", 0):
             with self.assertRaisesRegex(rondo.ArgumentError, "no parameter"):
                 reducer.ready(name)
-        with self.assertRaises(rondo.Error):
-            reducer.ready("x")  # before begin()
+
+    def test_wrong_use_that_aborts_is_no_argument_error(self):
+        """A rank that catches ArgumentError may go on; here it must not."""
+        def step(comm, first):
+            reducer = rondo.GradientReducer(comm, {"x": numpy.zeros(2)})
+            comm.barrier()  # so that all are constructed before rank 1 aborts
+            if comm.rank == 0:
+                reducer.begin()
+            else:
+                first(reducer)
+            reducer.ready("x")
+            reducer.wait()
+
+        def wrong_order(comm):
+            step(comm, lambda reducer: None)
+
+        def twice(comm):
+            step(comm, lambda reducer: (reducer.begin(), reducer.begin()))
+
+        def wrong_option(comm):
+            rondo.GradientReducer(comm, [numpy.zeros(2)], bucket_bytes=[[1], []][comm.rank])
+
+        for job, told in ((wrong_order, "\"x\" of rank 1 outside of a step"),
+                          (twice, "begin: wait"), (wrong_option, "bucket_bytes")):
+            with self.subTest(job.__name__):
+                raised = {}
+
+                def catching(comm):
+                    try:
+                        job(comm)
+                    except rondo.Error as error:
+                        raised[comm.rank] = error
+                    self.assertEqual(comm.failure().code, "aborted")
+
+                rondo.run(catching, ranks=2, timeout=20)
+                self.assertEqual({rank: (type(error), error.code, error.culprit)
+                                  for rank, error in raised.items()},
+                                 {0: (rondo.Error, "aborted", 1),
+                                  1: (rondo.Error, "invalid_argument", 1)})
+                for error in raised.values():
+                    self.assertRegex(str(error), told)
+                self.assertRegex(str(raised[1]), "has aborted the communicator")
 
     def test_the_reducer_keeps_what_it_needs(self):
         def job(comm):
