@@ -3,11 +3,12 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
 #include <optional>
 
 #include "compat/python/array.h"
 #include "compat/python/errors.h"
-#include "rondo/work.h"
+#include "compat/python/open_rank.h"
 
 namespace rondo::compat::python {
 
@@ -18,11 +19,12 @@ struct Held {
 };
 
 /// Refers to a call that may still be in flight. The arrays live at least as long as the call,
-/// also if the program drops the future. In a forked child all functions refuse, and the future is
-/// dropped with its arrays. Functions need the interpreter's lock.
+/// also if the program drops the future. Results outlive the communicator. In a forked child all
+/// functions refuse, and the future is dropped with its arrays. Functions need the interpreter's
+/// lock.
 class Future {
  public:
-  Future(Work work, Held held, const CallInfo& info);
+  Future(std::shared_ptr<Flight> flight, Held held, const CallInfo& info);
   ~Future();
   Future(Future&&) = default;
   Future& operator=(Future&&) = delete;
@@ -40,7 +42,7 @@ class Future {
  private:
   void requireSameProcess() const;
 
-  Work work_;
+  std::shared_ptr<Flight> flight_; ///< null only in an object that was moved from
   Held held_;
   CallInfo info_;
   unsigned forks_;

@@ -49,10 +49,7 @@ std::shared_ptr<GradientHook> hookOf(const std::string& hook) try {
 class Reducer {
  public:
   Reducer(nb::object rank, const nb::object& parameters, const GradientOptions& options)
-      : owner_(std::move(rank)),
-        rank_(nb::cast<const Rank&>(owner_)),
-        comm_(rank_.open(kName)),
-        forks_(forks()) {
+      : owner_(std::move(rank)), rank_(nb::cast<const Rank&>(owner_)) {
     if (PyMapping_Check(parameters.ptr()) && nb::hasattr(parameters, "items")) {
       nb::dict gradients;
       for (const nb::handle pair : parameters.attr("items")())
@@ -64,40 +61,35 @@ class Reducer {
         gradients.append(add(std::to_string(nb::len(gradients)), one));
       gradients_ = gradients;
     }
-    attend(kName, [&] { reducer_ = std::make_unique<GradientReducer>(*comm_, told_, options); });
+    rank_.attend(info(kName), [&](OpenRank& open) {
+      auto made = std::make_shared<GradientReducer>(open.comm(), told_, options);
+      reducer_ = made;
+      open.keep(std::move(made));
+    });
   }
-  ~Reducer() {
-    if (forks_ != forks()) { // a child must not wait for what it inherited
-      static_cast<void>(reducer_.release());
-      static_cast<void>(new std::shared_ptr<Communicator>(std::move(comm_)));
-      return;
-    }
-    const Unlocked unlocked;
-    reducer_.reset();
-    comm_.reset();
-  }
+  ~Reducer() { rank_.drop(reducer_); }
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
   nb::object gradients() const { return gradients_; }
 
   void begin(bool synchronize) {
-    attend("begin", [&] { reducer_->begin(synchronize); });
+    attend("begin", [&](GradientReducer& reducer) { reducer.begin(synchronize); });
   }
   void ready(const nb::object& parameter) {
     const std::size_t number = numberOf(parameter);
-    attend("ready", [&] { reducer_->ready(number); });
+    attend("ready", [&](GradientReducer& reducer) { reducer.ready(number); });
   }
   void wait() {
-    attend("wait", [&] { reducer_->wait(); });
+    attend("wait", [&](GradientReducer& reducer) { reducer.wait(); });
   }
   bool shadow() {
     bool more = false;
-    attend("shadow", [&] { more = reducer_->shadow(); });
+    attend("shadow", [&](GradientReducer& reducer) { more = reducer.shadow(); });
     return more;
   }
   nb::dict statistics() const {
-    const GradientStatistics all = reducer_->statistics();
+    const GradientStatistics& all = statistics_;
     nb::dict result;
     result["steps"] = all.steps;
     result["forward"] = all.forward;
@@ -139,20 +131,28 @@ class Reducer {
     refuse("ready", "there is no parameter " + nb::cast<std::string>(nb::repr(parameter)));
   }
 
+  CallInfo info(const char* name) const {
+    return {.name = name, .rank = rank_.rank(), .size = rank_.size(), .aborts = true};
+  }
+
   template <class Call>
-  void attend(const char* name, const Call& call) const {
-    rank_.attend({.name = name, .rank = rank_.rank(), .size = rank_.size(), .aborts = true},
-                 [&](Communicator&) { call(); });
+  void attend(const char* name, const Call& call) {
+    GradientStatistics statistics;
+    rank_.attend(info(name), [&](OpenRank&) { // while that is open, the reducer exists
+      const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
+      call(*reducer);
+      statistics = reducer->statistics();
+    });
+    statistics_ = statistics;
   }
 
   const nb::object owner_;
   const Rank& rank_;
-  std::shared_ptr<Communicator> comm_;
-  const unsigned forks_;
   std::vector<Array> arrays_; ///< values and gradients, in turn
   std::vector<Parameter> told_;
   nb::object gradients_;
-  std::unique_ptr<GradientReducer> reducer_;
+  std::weak_ptr<GradientReducer> reducer_; ///< OpenRank owns it, so that close() destroys it
+  GradientStatistics statistics_;
 };
 
 constexpr const char* kReducer = R"(

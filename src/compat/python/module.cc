@@ -29,7 +29,7 @@ CallInfo infoOf(const Rank& self, const char* name) {
 /// Runs a function of the communicator that is no collective call.
 template <class Function>
 auto ask(const Rank& self, const char* name, const Function& function) {
-  return self.ask(infoOf(self, name), function);
+  return self.ask(infoOf(self, name), [&](OpenRank& rank) { return function(rank.comm()); });
 }
 
 /// Waits for the communicator that `start` makes on a thread. The thread keeps the group.
@@ -112,6 +112,13 @@ The excluded ranks take no part and may be dead. It works after this communicato
 None: the ranks agree whom to exclude, those that have died, do not respond, or have closed it.
 )";
 
+constexpr const char* kClose = R"(
+Waits for this rank's calls and leaves the group. It may be called repeatedly.
+
+Futures keep their results and errors. Reducers made with it raise ArgumentError from then on; if
+one is within a step, the communicator is aborted, so that no other rank waits for the step.
+)";
+
 void addCommunicator(nb::module_& to) {
   nb::class_<Rank> communicator(to, "Communicator", nb::is_weak_referenceable(), kCommunicator);
   communicator.def_prop_ro("rank", &Rank::rank, "This rank's number, from 0.")
@@ -153,8 +160,7 @@ A rank with color None takes part in the call, and gets None.
           },
           nb::arg("peer"), R"(The transport to a peer: "inproc", "shm", "tcp", "self", ...)")
       .def(
-          "close", [](Rank& self) { self.close(); },
-          "Waits for this rank's calls and leaves the group. It may be called repeatedly.")
+          "close", [](Rank& self) { self.close(); }, kClose)
       .def(
           "__enter__", [](nb::object self) { return self; },
           nb::sig("def __enter__(self) -> Communicator"))

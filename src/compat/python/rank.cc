@@ -40,14 +40,14 @@ std::string beginOf(nb::handle object) {
 }
 
 /// Closes this communicator. Waits for its calls; if `failure` is given, ends them with it.
-void leave(std::shared_ptr<Communicator> last, const std::optional<std::string>& failure) {
-  if (failure) detail::Shims::abandon(*last, *failure);
+void leave(std::shared_ptr<OpenRank> last, const std::optional<std::string>& failure) {
+  if (failure) detail::Shims::abandon(last->comm(), *failure);
   last.reset();
 }
 
 /// The same for several communicators, in parallel. All of them fail before the first one closes,
 /// so that the other ranks are told the failure, and not only that this rank has left.
-void leaveAll(std::vector<std::shared_ptr<Communicator>> open,
+void leaveAll(std::vector<std::shared_ptr<OpenRank>> open,
               const std::optional<std::string>& failure) {
   const auto onThreads = [&](const auto& act) {
     std::vector<std::thread> threads;
@@ -55,53 +55,60 @@ void leaveAll(std::vector<std::shared_ptr<Communicator>> open,
       if (one) threads.emplace_back([&act, &one] { act(one); });
     for (std::thread& thread : threads) thread.join();
   };
-  if (failure) onThreads([&](const auto& one) { detail::Shims::abandon(*one, *failure); });
+  if (failure) onThreads([&](const auto& one) { detail::Shims::abandon(one->comm(), *failure); });
   onThreads([](auto& one) { one.reset(); });
 }
 
 } // namespace
 
 Rank::Rank(Communicator comm)
-    : comm_(std::make_shared<Communicator>(std::move(comm))),
-      rank_(comm_->rank()),
-      size_(comm_->size()),
-      forks_(forks()) {
-  detail::Shims::whileWaiting(*comm_, &Wait::rest);
+    : open_(std::make_shared<OpenRank>(std::move(comm))),
+      rank_(open_->comm().rank()),
+      size_(open_->comm().size()) {
+  detail::Shims::whileWaiting(open_->comm(), &Wait::rest);
   all().push_back(this);
   goesOn();
 }
 
 Rank::~Rank() {
   std::erase(all(), this);
-  if (!comm_) return;
+  if (!open_) return;
   // If something has caught the exception, a job may go on that uses only other threads.
   const auto failure = onMainThread() ? ending() : std::nullopt;
   const Unlocked unlocked; // the calls may need other threads of Python
-  leave(std::move(comm_), failure);
+  leave(std::move(open_), failure);
 }
 
-std::shared_ptr<Communicator> Rank::open(const char* call) const {
-  if (!comm_) refuse(call, "the communicator is closed");
-  if (forks_ != forks())
+std::shared_ptr<OpenRank> Rank::open(const char* call) const {
+  if (!open_) refuse(call, "the communicator is closed");
+  if (open_->inherited())
     refuse(call,
            "this process is a fork of the one that made the communicator; a child makes its "
            "own, in a program that it executes (multiprocessing: start method \"spawn\")");
-  return comm_;
+  return open_;
 }
 
 void Rank::close(const std::optional<std::string>& failure) {
-  std::shared_ptr<Communicator> last = std::exchange(comm_, nullptr);
+  std::shared_ptr<OpenRank> last = std::exchange(open_, nullptr);
   if (!last) return;
-  if (onMainThread() && forks_ == forks())
+  if (onMainThread() && !last->inherited())
     return untilSignal(std::async(std::launch::async, leave, std::move(last), failure));
   const Unlocked unlocked;
   leave(std::move(last), failure);
 }
 
+void Rank::drop(const std::weak_ptr<void>& user) const {
+  std::shared_ptr<OpenRank> open = open_;
+  if (!open || open->inherited()) return;
+  const Unlocked unlocked;
+  const std::shared_ptr<OpenRank> last = std::move(open);
+  last->drop(user.lock());
+}
+
 void Rank::closeAll() {
   Unlocked::interpreterEnds();
-  std::vector<std::shared_ptr<Communicator>> open;
-  for (Rank* const one : all()) open.push_back(std::exchange(one->comm_, nullptr));
+  std::vector<std::shared_ptr<OpenRank>> open;
+  for (Rank* const one : all()) open.push_back(std::exchange(one->open_, nullptr));
   untilSignal(std::async(std::launch::async, leaveAll, std::move(open), ending()));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compat/python/errors.h"
+#include "compat/python/open_rank.h"
 #include "compat/python/wait.h"
 #include "rondo/communicator.h"
 
@@ -17,8 +18,8 @@ namespace rondo::compat::python {
 
 /// One rank of a group. Calls hold the communicator while they run, so that close() on another
 /// thread cannot destroy it under them; they may be its last owner, and then destroy it, which
-/// waits, before they take the interpreter's lock again. Functions need the interpreter's lock and
-/// release it while they wait.
+/// waits, before they take the interpreter's lock again. Futures and reducers do not hold it.
+/// Functions need the interpreter's lock and release it while they wait.
 class Rank {
  public:
   explicit Rank(Communicator comm);
@@ -30,24 +31,26 @@ class Rank {
   int size() const { return size_; }
 
   /// The communicator. Raises ArgumentError after close(), and in a forked child.
-  std::shared_ptr<Communicator> open(const char* call) const;
-  bool closed() const { return !comm_; }
-  /// With `failure`, first ends the calls in flight of all ranks with an Error that contains it. A
-  /// signal whose handler raises ends the wait; a thread then goes on closing.
+  std::shared_ptr<OpenRank> open(const char* call) const;
+  bool closed() const { return !open_; }
+  /// With `failure`, first ends the calls in flight of all ranks with an Error that contains it.
+  /// Leaves the group as soon as no thread is in a call. A signal whose handler raises ends the
+  /// wait; a thread then goes on closing.
   void close(const std::optional<std::string>& failure = {});
 
-  /// Runs a blocking call without the interpreter's lock. Raises its error, or, if a signal's
-  /// handler raised, that; the communicator is then aborted, because outputs may be half written.
+  /// Runs a blocking call, call(open rank), without the interpreter's lock. Raises its error, or,
+  /// if a signal's handler raised, that; the communicator is then aborted, because outputs may be
+  /// half written.
   template <class Call>
   void attend(const CallInfo& info, const Call& call) const {
-    std::shared_ptr<Communicator> comm = open(info.name);
+    std::shared_ptr<OpenRank> rank = open(info.name);
     goesOn();
     const bool main = onMainThread();
     Wait::Interrupt interrupt;
     try {
       const Unlocked unlocked;
-      const std::shared_ptr<Communicator> last = std::move(comm);
-      const Wait wait(info, main ? last.get() : nullptr, &interrupt);
+      const std::shared_ptr<OpenRank> last = std::move(rank);
+      const Wait wait(info, main ? &last->comm() : nullptr, &interrupt);
       call(*last);
     } catch (const Error& error) {
       if (!interrupt) raise(error, info);
@@ -55,18 +58,21 @@ class Rank {
     if (interrupt) throw nb::python_error(*interrupt);
   }
 
-  /// Runs a function of the communicator that waits for nothing, without the interpreter's lock.
+  /// Returns function(open rank), which waits for nothing; runs it without the interpreter's lock.
   template <class Function>
   auto ask(const CallInfo& info, const Function& function) const {
-    std::shared_ptr<Communicator> comm = open(info.name);
+    std::shared_ptr<OpenRank> rank = open(info.name);
     try {
       const Unlocked unlocked;
-      const std::shared_ptr<Communicator> last = std::move(comm);
+      const std::shared_ptr<OpenRank> last = std::move(rank);
       return function(*last);
     } catch (const Error& error) {
       raise(error, info);
     }
   }
+
+  /// Destroys an object that was given to OpenRank::keep(), unless close() has done so.
+  void drop(const std::weak_ptr<void>& user) const;
 
   /// Closes all ranks of this process at the same time, so that none waits for another one's calls.
   static void closeAll();
@@ -82,9 +88,8 @@ class Rank {
   static void goesOn();
 
  private:
-  std::shared_ptr<Communicator> comm_;
+  std::shared_ptr<OpenRank> open_; ///< null after close()
   const int rank_, size_;
-  const unsigned forks_;
 };
 
 } // namespace rondo::compat::python

@@ -406,6 +406,55 @@ class Ends(unittest.TestCase):
         waiting.join(DEADLINE)
         self.assertEqual(a[0], 1)
 
+    def test_close_leaves_the_group_although_futures_live(self):
+        def close(comms):
+            comms.pop().close()
+
+        for end in (close, list.pop):  # without references it is closed too
+            with self.subTest(end.__name__):
+                first, *others = rondo.threads(2, timeout=20)
+                futures = [others[0].all_reduce_async(np.ones(2)) for _ in range(3)]
+                for _ in futures:
+                    first.all_reduce(np.ones(2))
+                futures[0].wait()  # of the others Rondo does not know yet that they are done
+                end(others)
+                with self.assertRaises(rondo.Error) as raised:
+                    first.barrier()
+                self.assertEqual((raised.exception.code, raised.exception.culprit),
+                                 ("peer_dead", 1))
+                for future in futures:
+                    self.assertTrue(future.done())
+                    self.assertEqual(future.result().tolist(), [2, 2])
+
+    def test_close_ends_a_future_whose_call_the_other_rank_never_makes(self):
+        first, second = rondo.threads(2, timeout=0.5)
+        future = second.recv_async(np.ones(1), 0)
+        second.close()
+        for _ in range(2):
+            self.assertTrue(future.done())
+            with self.assertRaisesRegex(rondo.Error, "recv on rank 1 of 2.* closed the") as raised:
+                future.result()
+            self.assertEqual((raised.exception.code, raised.exception.culprit), ("timeout", 1))
+        with self.assertRaises(rondo.Error) as raised:
+            first.barrier()
+        self.assertEqual(raised.exception.culprit, 1)
+
+    def test_close_while_another_thread_waits_for_a_future(self):
+        first, second = rondo.threads(2, timeout=20)
+        a = np.ones(1)
+        future = first.all_reduce_async(a)
+        waiting = threading.Thread(target=future.wait)
+        waiting.start()
+        threading.Timer(0.2, second.all_reduce, (np.ones(1),)).start()
+        first.close()
+        self.assertEqual(a[0], 2)
+        with self.assertRaises(rondo.Error) as raised:
+            second.barrier()
+        self.assertEqual(raised.exception.code, "peer_dead")
+        waiting.join(DEADLINE)
+        self.assertFalse(waiting.is_alive())
+        self.assertIs(future.result(), a)
+
     def test_fork(self):
         output, status = program("""
             import multiprocessing, os

@@ -155,6 +155,37 @@ class Gradients(unittest.TestCase):
 
         self.assertEqual(rondo.run(job, ranks=2), [2000, 2000])
 
+    def test_close_leaves_the_group_although_the_reducer_lives(self):
+        kept = []
+
+        def step(reducer, calls=("begin", "ready", "wait")):
+            for name in calls:
+                getattr(reducer, name)(*([0] if name == "ready" else []))
+
+        for left, code, told in (((), "peer_dead", "rank 1"),
+                                 (("begin", "ready"), "aborted", "step was left"),
+                                 (("begin",), "aborted", "step was left")):
+            def job(comm):
+                reducer = rondo.GradientReducer(comm, [numpy.ones(3)])
+                kept.append(reducer)
+                reducer.gradients[0][:] = 4
+                step(reducer)
+                if comm.rank == 0:
+                    with self.assertRaisesRegex(rondo.Error, told) as raised:
+                        for _ in range(2):
+                            step(reducer)
+                    return raised.exception.code, raised.exception.culprit
+                step(reducer, left)
+                comm.close()
+                for call in (reducer.begin, reducer.wait, lambda: reducer.ready(0)):
+                    with self.assertRaisesRegex(rondo.ArgumentError, "is closed"):
+                        call()
+                self.assertEqual(reducer.statistics()["steps"], 1)
+                return reducer.gradients[0].tolist()
+
+            with self.subTest(left):
+                self.assertEqual(rondo.run(job, ranks=2, timeout=20), [(code, 1), [4, 4, 4]])
+
     def test_the_example_learns(self):
         done = subprocess.run([os.environ["COMMAND_OF_RONDO"], "run", "-p", "2", "--",
                                sys.executable, EXAMPLES / "numpy_mlp.py"],
