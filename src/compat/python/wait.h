@@ -58,8 +58,8 @@ class Wait {
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
-  /// For Shims::whileWaiting(): called in place of sleeping. Yields at first, sleeps once
-  /// nothing has moved for some time, and looks for signals.
+  /// For Shims::whileWaiting(): called in place of sleeping. Returns at once at first; later, or if
+  /// nothing has moved for some time, sleeps and looks for signals.
   static void rest();
 
  private:
@@ -77,8 +77,8 @@ class Wait {
   Clock::time_point begin_{}, quiet_since_{}, last_{}, looked_{};
 };
 
-/// Waits without the lock for what a thread of C++ makes, and throws its errors. A signal whose
-/// handler raises ends the wait; the thread then goes on, until its own deadline.
+/// Waits without the GIL for the result of a C++ thread, and throws its errors. A signal whose
+/// handler raises ends the wait; the C++ thread continues until its own deadline.
 template <class T>
 T untilSignal(std::future<T> making) {
   auto made = std::make_unique<std::future<T>>(std::move(making));
