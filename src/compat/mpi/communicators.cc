@@ -36,6 +36,9 @@ int attribute = MPI_KEYVAL_INVALID;
 /// make progress, in Open MPI and in MPICH. (In MPICH a probe of MPI_COMM_SELF does not.)
 MPI_Request open_end{};
 
+/// The innermost one of this thread.
+constinit thread_local const BeingFreed* being_freed = nullptr;
+
 std::mutex living_mutex;
 std::map<const Counterpart*, std::shared_ptr<Counterpart>> living;
 
@@ -379,6 +382,19 @@ void startCommunicators() {
   makeCounterpart(MPI_COMM_WORLD);
 }
 
+BeingFreed::BeingFreed(MPI_Comm comm) : comm_(comm), outer_(being_freed) {
+  being_freed = this;
+  last_counterpart = {};
+}
+
+BeingFreed::~BeingFreed() { being_freed = outer_; }
+
+bool BeingFreed::is(MPI_Comm comm) {
+  for (const BeingFreed* one = being_freed; one; one = one->outer_)
+    if (one->comm_ == comm) return true;
+  return false;
+}
+
 bool communicatorsActive() { return active; }
 
 void stopCommunicators() {
@@ -388,6 +404,8 @@ void stopCommunicators() {
     const std::lock_guard lock(living_mutex);
     for (const auto& [counterpart, owner] : living) handles.push_back(counterpart->handle);
   }
+  // MPI_Finalize must not end the job if the MPI library does not know a handle any more.
+  const ErrorsReturned world(MPI_COMM_WORLD), self(MPI_COMM_SELF);
   for (MPI_Comm handle : handles) mpi().Comm_delete_attr(handle, attribute);
   mpi().Comm_free_keyval(&attribute);
   mpi().Group_free(&known);
@@ -396,7 +414,8 @@ void stopCommunicators() {
 }
 
 Counterpart* findCounterpart(MPI_Comm comm) {
-  if (!active.load(std::memory_order_acquire) || comm == MPI_COMM_NULL) return nullptr;
+  if (!active.load(std::memory_order_acquire) || comm == MPI_COMM_NULL || BeingFreed::is(comm))
+    return nullptr;
   // Read before the attribute: another thread may free the communicator meanwhile, and its handle
   // may then name a new one.
   const std::uint64_t generation = communicator_generation.load(std::memory_order_relaxed);
@@ -410,15 +429,16 @@ Counterpart* findCounterpart(MPI_Comm comm) {
 Counterpart* makeCounterpartAlone(MPI_Comm comm) {
   if (Counterpart* const found = findCounterpart(comm)) return found;
   int inter = 0, size = 0;
-  if (!active || comm == MPI_COMM_NULL || mpi().Comm_test_inter(comm, &inter) != MPI_SUCCESS ||
-      inter || mpi().Comm_size(comm, &size) != MPI_SUCCESS || size != 1)
+  if (!active || comm == MPI_COMM_NULL || BeingFreed::is(comm) ||
+      mpi().Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter ||
+      mpi().Comm_size(comm, &size) != MPI_SUCCESS || size != 1)
     return nullptr;
   return makeCounterpart(comm);
 }
 
 Counterpart* makeCounterpart(MPI_Comm comm) {
   if (Counterpart* const found = findCounterpart(comm)) return found;
-  if (!active || comm == MPI_COMM_NULL) return nullptr;
+  if (!active || comm == MPI_COMM_NULL || BeingFreed::is(comm)) return nullptr;
   // In a job with ULFM only MPI_Init and MPIX_Comm_shrink let ranks meet through the MPI library.
   return add(comm, std::nullopt, faultTolerant() && comm != MPI_COMM_WORLD ? openPart : open);
 }

@@ -30,11 +30,31 @@ void startCommunicators();
 void stopCommunicators();
 bool communicatorsActive();
 
+/// While an object lives, this thread frees the communicator, which has no counterpart for this
+/// thread: collectives that the program's attribute callbacks make on it are passed on. In which
+/// order the MPI library deletes attributes, Rondo's among them, may differ between ranks. A new
+/// counterpart would outlive the communicator, and belong to the next one that gets its handle.
+class BeingFreed {
+ public:
+  explicit BeingFreed(MPI_Comm comm);
+  ~BeingFreed();
+  BeingFreed(const BeingFreed&) = delete;
+  BeingFreed& operator=(const BeingFreed&) = delete;
+
+  /// Whether this thread frees the communicator.
+  static bool is(MPI_Comm comm);
+
+ private:
+  const MPI_Comm comm_;
+  const BeingFreed* const outer_; ///< a callback may free another communicator
+};
+
 /// The existing counterpart, or null.
 Counterpart* findCounterpart(MPI_Comm comm);
 
 /// Returns the counterpart; makes it if there is none. Collective, as every call that gets here is.
-/// Null: the MPI library has to report an error for this handle, or is not active.
+/// Null: the MPI library has to report an error for this handle, or is not active, or this thread
+/// frees the communicator.
 Counterpart* makeCounterpart(MPI_Comm comm);
 
 /// Makes the counterpart of `comm`, which the MPI library has just made from `from`; `comm` is

@@ -1,5 +1,5 @@
 // The functions that create communicators: each new communicator gets its counterpart at once, so
-// that nonblocking calls find it.
+// that nonblocking calls find it. And those that free them.
 //
 // MPI_Comm_idup is not among them: its ranks need not be in the call, nor in the wait for it, at
 // the same time. Its communicators get their counterparts in their first blocking collective.
@@ -31,6 +31,12 @@ int made(int result, const MPI_Comm* comm) noexcept {
   } catch (...) {
     return raise(*comm, currentFailure(*comm));
   }
+}
+
+/// Frees the communicator by a function of the MPI library.
+int freed(int (*const function)(MPI_Comm*), MPI_Comm* comm) {
+  const BeingFreed here(comm ? *comm : MPI_COMM_NULL);
+  return function(comm);
 }
 
 } // namespace
@@ -93,6 +99,9 @@ extern "C" int MPI_Dist_graph_create_adjacent(MPI_Comm from, int in_degree, cons
       comm);
 }
 
+extern "C" int MPI_Comm_free(MPI_Comm* comm) { return freed(mpi().Comm_free, comm); }
+extern "C" int MPI_Comm_disconnect(MPI_Comm* comm) { return freed(mpi().Comm_disconnect, comm); }
+
 RONDO_MPI_EXPORT(Comm_dup);
 RONDO_MPI_EXPORT(Comm_dup_with_info);
 RONDO_MPI_EXPORT(Comm_split);
@@ -105,3 +114,5 @@ RONDO_MPI_EXPORT(Cart_sub);
 RONDO_MPI_EXPORT(Graph_create);
 RONDO_MPI_EXPORT(Dist_graph_create);
 RONDO_MPI_EXPORT(Dist_graph_create_adjacent);
+RONDO_MPI_EXPORT(Comm_free);
+RONDO_MPI_EXPORT(Comm_disconnect);

@@ -39,7 +39,7 @@ inline constexpr bool kForOpenMpi = false;
   X(Init) X(Init_thread) X(Finalize)                                                               \
   X(Comm_dup) X(Comm_dup_with_info) X(Comm_split) X(Comm_split_type) X(Comm_create)                \
   X(Comm_create_group) X(Intercomm_merge) X(Cart_create) X(Cart_sub) X(Graph_create)               \
-  X(Dist_graph_create) X(Dist_graph_create_adjacent)                                               \
+  X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect)               \
   X(Allreduce) X(Iallreduce) X(Reduce) X(Ireduce)                                                  \
   X(Reduce_scatter) X(Ireduce_scatter) X(Reduce_scatter_block) X(Ireduce_scatter_block)            \
   X(Scan) X(Iscan) X(Exscan) X(Iexscan)                                                            \

@@ -99,6 +99,7 @@ Reason decide(Form& form, MPI_Comm comm, bool immediate, Counterpart*& at) {
   at = counterpartFor(comm, !immediate);
   if (!at) {
     if (!communicatorsActive()) return Reason::inactive;
+    if (BeingFreed::is(comm)) return Reason::being_freed;
     return immediate && comm != MPI_COMM_NULL ? Reason::early : Reason::erroneous;
   }
   if (at->refused != Reason::none) return at->refused;

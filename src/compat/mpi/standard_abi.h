@@ -173,6 +173,8 @@ RONDO_MPI_DECLARE(Dist_graph_create, (MPI_Comm, int, const int*, const int*, con
                                       MPI_Info, int, MPI_Comm*))
 RONDO_MPI_DECLARE(Dist_graph_create_adjacent, (MPI_Comm, int, const int*, const int*, int,
                                                const int*, const int*, MPI_Info, int, MPI_Comm*))
+RONDO_MPI_DECLARE(Comm_free, (MPI_Comm*))
+RONDO_MPI_DECLARE(Comm_disconnect, (MPI_Comm*))
 
 RONDO_MPI_DECLARE(Type_size, (MPI_Datatype, int*))
 RONDO_MPI_DECLARE(Type_size_x, (MPI_Datatype, MPI_Count*))

@@ -29,7 +29,8 @@ constexpr const char* kReasons[] = {"",
                                     "an intercommunicator",
                                     "processes that need not have this library",
                                     "no blocking collective on the communicator before",
-                                    "a communicator that Rondo could not open"};
+                                    "a communicator that Rondo could not open",
+                                    "a communicator that is being freed"};
 constexpr std::size_t kRows = std::size(kFunctions) * 2;
 static_assert(std::size(kFunctions) == static_cast<std::size_t>(Function::barrier) + 1);
 static_assert(std::size(kReasons) == static_cast<std::size_t>(Reason::inactive));

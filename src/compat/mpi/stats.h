@@ -17,6 +17,7 @@ enum class Reason {
   unknown_processes,
   early,
   no_counterpart,
+  being_freed,
   inactive, ///< not counted: before MPI_Init or after MPI_Finalize
 };
 

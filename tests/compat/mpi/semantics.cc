@@ -61,7 +61,8 @@ constexpr Check kChecks[] = {{"ordering", checkOrdering}, {"between", checkBetwe
                              {"fatal", checkFatal},       {"killed", checkKilled},
                              {"abort", checkAbort},       {"unfinalized", checkUnfinalized},
                              {"exit", checkExit},         {"descriptors", checkDescriptors},
-                             {"freed", checkFreed},       {"unmatched", checkUnmatched}};
+                             {"freed", checkFreed},       {"unmatched", checkUnmatched},
+                             {"callback", checkCallback}};
 
 } // namespace
 } // namespace rondo::test

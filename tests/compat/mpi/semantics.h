@@ -38,6 +38,7 @@ void checkIdup();
 void checkSpawned();
 void checkChild();
 void checkMany();
+void checkCallback();
 // semantics_refused.cc
 void checkRefused();
 void checkAliased();

@@ -104,6 +104,22 @@ void useTogether(MPI_Comm merged) {
   MPI_Comm_free(&side);
 }
 
+void requireSum(MPI_Comm comm, int expected, const std::string& what) {
+  const int one = 1;
+  int sum = -1;
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+  require(sum == expected, what);
+}
+
+int uses_while_freed = 0;
+
+int useWhileFreed(MPI_Comm comm, int, void*, void*) {
+  requireSum(comm, sizeOf(comm), "Allreduce in a delete callback");
+  MPI_Barrier(comm);
+  ++uses_while_freed;
+  return MPI_SUCCESS;
+}
+
 } // namespace
 
 /// Communicators without any blocking collective: their nonblocking calls are taken over, as the
@@ -190,6 +206,42 @@ void checkChild() {
   useTogether(merged);
   MPI_Comm_free(&merged);
   MPI_Comm_disconnect(&parents);
+}
+
+/// An attribute's delete callback makes collectives on the communicator that is being freed. Later
+/// communicators, which may get its handle, have groups of their own.
+void checkCallback() {
+  const int rank = rankIn(MPI_COMM_WORLD);
+  const int p = sizeOf(MPI_COMM_WORLD);
+  MPI_Comm half = MPI_COMM_NULL, first = MPI_COMM_NULL, whole = MPI_COMM_NULL;
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm_split(MPI_COMM_WORLD, rank / 2, 0, &half);
+  MPI_Comm_dup(MPI_COMM_WORLD, &first);
+  MPI_Comm_create_keyval(MPI_COMM_DUP_FN, useWhileFreed, &key, nullptr);
+  MPI_Comm_set_attr(first, key, nullptr);
+  for (int i = 0; i < 20; ++i) {
+    MPI_Comm_dup(first, &whole);
+    requireSum(whole, p, "Allreduce on a duplicate");
+    uses_while_freed = 0;
+    MPI_Comm_free(&whole);
+    require(uses_while_freed == 1, "the delete callback was not called once");
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Comm_idup(half, &made, &request);
+    wait(request);
+    requireSum(made, sizeOf(half), "Allreduce after a delete callback");
+    MPI_Comm_free(&made);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &made);
+    int word = rankIn(made) == 0 ? rank : -1;
+    MPI_Bcast(&word, 1, MPI_INT, 0, made);
+    require(word == p - 1, "Bcast after a delete callback");
+    MPI_Comm_free(&made);
+  }
+  MPI_Comm_free(&first);
+  MPI_Comm_free(&half);
+  // Also within MPI_Finalize.
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+  MPI_Comm_free_keyval(&key);
 }
 
 /// More communicators than there are descriptors for, all of them in use: those that Rondo cannot
