@@ -37,6 +37,12 @@ Failure currentFailure(MPI_Comm comm) noexcept;
 /// Calls the communicator's error handler, unless it was called already; returns the code.
 int raise(MPI_Comm comm, const Failure& failure) noexcept;
 
+/// Calls a function that this MPI library may lack. Then this is an error of the communicator.
+template <class Function, class... Arguments>
+int callNewer(Function* function, MPI_Comm comm, Arguments... arguments) {
+  return function ? function(arguments...) : raise(comm, {MPI_ERR_UNSUPPORTED_OPERATION});
+}
+
 /// While an object lives, errors of the communicator are returned instead of raised.
 class ErrorsReturned {
  public:

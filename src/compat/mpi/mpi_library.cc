@@ -130,8 +130,12 @@ MpiLibrary findMpi() {
   reinterpret_cast<int(*) arguments>(names.function("PMPIX_" #name)),
           RONDO_MPI_ULFM(RONDO_MPI_FIND)
 #undef RONDO_MPI_FIND
+#define RONDO_MPI_FIND(name, arguments) \
+  reinterpret_cast<int(*) arguments>(names.function("PMPI_" #name)),
+              RONDO_MPI_NEWER_ENTRY_POINTS(RONDO_MPI_FIND) RONDO_MPI_NEWER_CALLED(RONDO_MPI_FIND)
+#undef RONDO_MPI_FIND
 #define RONDO_MPI_FIND(name) names.variable(#name),
-              RONDO_MPI_VARIABLES(RONDO_MPI_FIND)
+                  RONDO_MPI_VARIABLES(RONDO_MPI_FIND)
 #undef RONDO_MPI_FIND
   };
 }

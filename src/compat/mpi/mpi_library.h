@@ -67,6 +67,20 @@ inline constexpr bool kForOpenMpi = false;
   X(Comm_revoke, (MPI_Comm)) X(Comm_is_revoked, (MPI_Comm, int*))                                  \
   X(Comm_shrink, (MPI_Comm, MPI_Comm*)) X(Comm_agree, (MPI_Comm, int*))                            \
   X(Comm_get_failed, (MPI_Comm, MPI_Group*))
+
+// Functions of MPI 4.0 and 4.1, with arguments for the same reason: those that are exported, and
+// those that are only called.
+#define RONDO_MPI_NEWER_ENTRY_POINTS(X)                                                            \
+  X(Request_get_status_any, (int, const MPI_Request*, int*, int*, MPI_Status*))                    \
+  X(Request_get_status_all, (int, const MPI_Request*, int*, MPI_Status*))                          \
+  X(Request_get_status_some, (int, const MPI_Request*, int*, int*, MPI_Status*))
+#define RONDO_MPI_NEWER_CALLED(X)                                                                  \
+  X(Type_get_envelope_c,                                                                           \
+    (MPI_Datatype, MPI_Count*, MPI_Count*, MPI_Count*, MPI_Count*, int*))                          \
+  X(Type_get_contents_c, (MPI_Datatype, MPI_Count, MPI_Count, MPI_Count, MPI_Count, int*,          \
+                          MPI_Aint*, MPI_Count*, MPI_Datatype*))                                   \
+  X(Pack_c, (const void*, MPI_Count, MPI_Datatype, void*, MPI_Count, MPI_Count*, MPI_Comm))        \
+  X(Unpack_c, (const void*, MPI_Count, MPI_Count*, void*, MPI_Count, MPI_Datatype, MPI_Comm))
 // clang-format on
 
 /// The MPI library's functions, by name without prefix, and the variables whose addresses
@@ -79,6 +93,8 @@ struct MpiLibrary {
   // Null: this MPI library does not have it.
 #define RONDO_MPI_FIELD(name, arguments) int(*name) arguments;
   RONDO_MPI_ULFM(RONDO_MPI_FIELD)
+  RONDO_MPI_NEWER_ENTRY_POINTS(RONDO_MPI_FIELD)
+  RONDO_MPI_NEWER_CALLED(RONDO_MPI_FIELD)
 #undef RONDO_MPI_FIELD
 #define RONDO_MPI_FIELD(name) void* name;
   RONDO_MPI_VARIABLES(RONDO_MPI_FIELD)
@@ -96,8 +112,15 @@ inline const MpiLibrary& mpi() {
   return library;
 }
 
-/// Exports MPI_name, defined above in the same file, as PMPI_name too.
-#define RONDO_MPI_EXPORT(name) \
-  extern "C" decltype(PMPI_##name) PMPI_##name __attribute__((alias("MPI_" #name)))
+/// For the definition of a function that not every mpi.h declares.
+#define RONDO_MPI_VISIBLE __attribute__((visibility("default")))
+
+/// Exports MPI_name, defined above in the same file, as PMPI_name too. (Formatting would split the
+/// string.)
+// clang-format off
+#define RONDO_MPI_EXPORT(name)                                                                     \
+  extern "C" RONDO_MPI_VISIBLE decltype(MPI_##name) PMPI_##name                                    \
+      __attribute__((alias("MPI_" #name)))
+// clang-format on
 
 } // namespace rondo::compat

@@ -322,6 +322,32 @@ extern "C" int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status
   return mpi().Request_get_status(request, flag, status);
 }
 
+extern "C" RONDO_MPI_VISIBLE int MPI_Request_get_status_any(int count, const MPI_Request requests[],
+                                                            int* index, int* flag,
+                                                            MPI_Status* status) {
+  OursAmong ours(requests, count);
+  ours.completeDone();
+  return callNewer(mpi().Request_get_status_any, MPI_COMM_WORLD, count, requests, index, flag,
+                   status);
+}
+
+extern "C" RONDO_MPI_VISIBLE int MPI_Request_get_status_all(int count, const MPI_Request requests[],
+                                                            int* flag, MPI_Status statuses[]) {
+  OursAmong ours(requests, count);
+  ours.completeDone();
+  return callNewer(mpi().Request_get_status_all, MPI_COMM_WORLD, count, requests, flag, statuses);
+}
+
+extern "C" RONDO_MPI_VISIBLE int MPI_Request_get_status_some(int count,
+                                                             const MPI_Request requests[],
+                                                             int* done, int indices[],
+                                                             MPI_Status statuses[]) {
+  OursAmong ours(requests, count);
+  ours.completeDone();
+  return callNewer(mpi().Request_get_status_some, MPI_COMM_WORLD, count, requests, done, indices,
+                   statuses);
+}
+
 RONDO_MPI_EXPORT(Wait);
 RONDO_MPI_EXPORT(Test);
 RONDO_MPI_EXPORT(Waitall);
@@ -331,3 +357,6 @@ RONDO_MPI_EXPORT(Testany);
 RONDO_MPI_EXPORT(Waitsome);
 RONDO_MPI_EXPORT(Testsome);
 RONDO_MPI_EXPORT(Request_get_status);
+RONDO_MPI_EXPORT(Request_get_status_any);
+RONDO_MPI_EXPORT(Request_get_status_all);
+RONDO_MPI_EXPORT(Request_get_status_some);

@@ -109,8 +109,7 @@ int ulfmClass(MPI_Comm comm, const Error& error) noexcept {
 namespace {
 
 int revoke(MPI_Comm comm) noexcept {
-  if (!mpi().Comm_revoke) return raise(comm, {MPI_ERR_UNSUPPORTED_OPERATION});
-  const int result = mpi().Comm_revoke(comm);
+  const int result = callNewer(mpi().Comm_revoke, comm, comm);
   if (result != MPI_SUCCESS) return result;
   try {
     if (Counterpart* const at = findCounterpart(comm))
@@ -123,8 +122,7 @@ int revoke(MPI_Comm comm) noexcept {
 }
 
 int shrink(MPI_Comm from, MPI_Comm* comm) noexcept {
-  if (!mpi().Comm_shrink) return raise(from, {MPI_ERR_UNSUPPORTED_OPERATION});
-  const int result = mpi().Comm_shrink(from, comm);
+  const int result = callNewer(mpi().Comm_shrink, from, from, comm);
   if (result != MPI_SUCCESS) return result;
   try {
     makeCounterpartOfLiving(from, *comm);

@@ -34,22 +34,32 @@ static void fill(void) {
   }
 }
 
+/* Completes the request in another way for each form from 1 on. */
+static void complete(int form, MPI_Request* request) {
+  int done = 0;
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+  int index = 0, some = 0;
+  for (; form == 3 && !done;)
+    MPI_Request_get_status_any(1, request, &index, &done, MPI_STATUS_IGNORE);
+  for (; form == 4 && !done;) MPI_Request_get_status_all(1, request, &done, MPI_STATUSES_IGNORE);
+  for (; form == 5 && some == 0;)
+    MPI_Request_get_status_some(1, request, &some, &index, MPI_STATUSES_IGNORE);
+#endif
+  for (; form == 2 && !done;) MPI_Testall(1, request, &done, MPI_STATUSES_IGNORE);
+  if (form != 2) MPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
 /* Calls MPI_blocking, or the nonblocking form and a wait for it. */
-#define CALL(form, blocking, immediate, ...)                                \
-  do {                                                                      \
-    fill();                                                                 \
-    if (form) {                                                             \
-      MPI_Request request = MPI_REQUEST_NULL;                               \
-      MPI_##immediate(__VA_ARGS__, &request);                               \
-      if (form == 1) {                                                      \
-        MPI_Wait(&request, MPI_STATUS_IGNORE);                              \
-      } else {                                                              \
-        int done = 0;                                                       \
-        while (!done) MPI_Testall(1, &request, &done, MPI_STATUSES_IGNORE); \
-      }                                                                     \
-    } else {                                                                \
-      MPI_##blocking(__VA_ARGS__);                                          \
-    }                                                                       \
+#define CALL(form, blocking, immediate, ...)  \
+  do {                                        \
+    fill();                                   \
+    if (form) {                               \
+      MPI_Request request = MPI_REQUEST_NULL; \
+      MPI_##immediate(__VA_ARGS__, &request); \
+      complete(form, &request);               \
+    } else {                                  \
+      MPI_##blocking(__VA_ARGS__);            \
+    }                                         \
   } while (0)
 
 static void reduce(int form, int root) {
@@ -148,7 +158,7 @@ static void use(MPI_Comm with) {
   comm = with;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
-  for (int form = 0; form < 3; ++form) {
+  for (int form = 0; form < 6; ++form) {
     const int root = form % size;
     reduce(form, root);
     move(form, root);
