@@ -1,11 +1,10 @@
-// Tables of predefined types and operators; analysis of derived types.
+// Tables of predefined types and operators.
 #include "compat/mpi/datatypes.h"
 
 #include <array>
 #include <optional>
-#include <type_traits>
-#include <vector>
 
+#include "compat/mpi/contiguous.h"
 #include "compat/mpi/errors.h"
 
 namespace rondo::compat {
@@ -26,13 +25,6 @@ struct Operator {
   MPI_Op handle{};
   ReduceOp op = ReduceOp::sum;
 };
-
-/// Handles are pointers in some MPI libraries and integers in others.
-template <class Handle>
-std::uint64_t numberOf(Handle handle) {
-  if constexpr (std::is_pointer_v<Handle>) return reinterpret_cast<std::uintptr_t>(handle);
-  else return static_cast<std::uint64_t>(handle);
-}
 
 /// Open addressing. The table has twice as many entries as there are types, so searches are short.
 constexpr int kBits = 7;
@@ -82,44 +74,12 @@ void learn(MPI_Datatype handle, Sort sort) {
                               number.value_or(DataType::uint8)};
 }
 
-/// Whether elements of a type are contiguous. Only constructors that cannot reorder or spread data
-/// are analysed; other types count as not contiguous.
-bool plain(MPI_Datatype type, std::size_t size) {
-  if (predefined(type)) return true;
-  int integers = 0, addresses = 0, inner = 0, combiner = 0;
-  check(mpi().Type_get_envelope(type, &integers, &addresses, &inner, &combiner));
-  switch (combiner) {
-    case MPI_COMBINER_F90_INTEGER:
-    case MPI_COMBINER_F90_REAL:
-    case MPI_COMBINER_F90_COMPLEX: {
-      MPI_Aint lb = 0, extent = 0;
-      check(mpi().Type_get_extent(type, &lb, &extent));
-      return lb == 0 && static_cast<std::size_t>(extent) == size;
-    }
-    case MPI_COMBINER_DUP:
-    case MPI_COMBINER_CONTIGUOUS:
-    case MPI_COMBINER_RESIZED: break;
-    default: return false;
-  }
-  std::array<int, 1> count{};
-  std::array<MPI_Aint, 2> bounds{};
-  MPI_Datatype of = MPI_DATATYPE_NULL;
-  check(
-      mpi().Type_get_contents(type, integers, addresses, inner, count.data(), bounds.data(), &of));
-  bool result = combiner != MPI_COMBINER_RESIZED ||
-                (bounds[0] == 0 && static_cast<std::size_t>(bounds[1]) == size);
-  if (result) {
-    MPI_Count part = 0;
-    check(mpi().Type_size_x(of, &part));
-    result = plain(of, static_cast<std::size_t>(part));
-  }
-  // The handle is a new reference if the type is a derived one.
-  check(mpi().Type_get_envelope(of, &integers, &addresses, &inner, &combiner));
-  if (inner > 0) check(mpi().Type_free(&of));
-  return result;
-}
-
 } // namespace
+
+std::size_t predefinedSize(MPI_Datatype type) {
+  const Predefined* const entry = predefined(type);
+  return entry ? entry->size : 0;
+}
 
 void learnPredefined() {
   // An MPI library may define the name of a type and still refuse its handle. Errors of calls
@@ -198,7 +158,7 @@ Shape shapeOf(MPI_Datatype type) {
   check(mpi().Type_size_x(type, &size));
   check(mpi().Type_get_extent(type, &lb, &shape.extent));
   shape.size = static_cast<std::size_t>(size);
-  shape.plain = lb == 0 && shape.extent == size && plain(type, shape.size);
+  shape.plain = lb == 0 && shape.extent == size && contiguous(type, size);
   return shape;
 }
 

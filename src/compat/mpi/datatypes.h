@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "compat/mpi/mpi_library.h"
 #include "compat/mpi/stats.h"
@@ -12,6 +13,16 @@ namespace rondo::compat {
 
 /// Fills the tables of predefined types and operators. To be called in MPI_Init, before any search.
 void learnPredefined();
+
+/// Handles are pointers in some MPI libraries and integers in others.
+template <class Handle>
+std::uint64_t numberOf(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>) return reinterpret_cast<std::uintptr_t>(handle);
+  else return static_cast<std::uint64_t>(handle);
+}
+
+/// Bytes of a type in the table; 0 if it is not there.
+std::size_t predefinedSize(MPI_Datatype type);
 
 /// An MPI reduction as Rondo's: an element of MPI's type is `factor` elements of `type`.
 struct Reduction {
