@@ -9,12 +9,14 @@ namespace rondo::compat {
 
 namespace {
 
+constexpr std::size_t kMostOfInt = std::numeric_limits<int>::max();
+
 /// MPI_Pack and MPI_Unpack count bytes in an int, so large runs are moved in parts.
 template <class Part>
 void inParts(const Elements& elements, const Part& part) {
   constexpr std::size_t kMost = std::size_t{1} << 30;
   const std::size_t size = elements.shape.size;
-  if (size > std::numeric_limits<int>::max())
+  if (size > kMostOfInt && !(mpi().Pack_c && mpi().Unpack_c))
     throw CallFailure{MPI_ERR_UNSUPPORTED_OPERATION, "one element of a type with gaps has " +
                                                          std::to_string(size) +
                                                          " bytes, more than MPI_Pack takes"};
@@ -22,7 +24,7 @@ void inParts(const Elements& elements, const Part& part) {
   for (std::size_t done = 0; done < elements.count; done += step) {
     const std::size_t count = std::min(step, elements.count - done);
     part(elementAt(elements.buffer, static_cast<std::ptrdiff_t>(done), elements.shape),
-         static_cast<int>(count), static_cast<int>(count * size), done * size);
+         static_cast<int>(count), count * size, done * size);
   }
 }
 
@@ -82,10 +84,14 @@ void Staging::pack(const Elements& elements, std::byte* to) const {
     if (elements.buffer && elements.count > 0) std::memcpy(to, elements.buffer, elements.bytes());
     return;
   }
-  inParts(elements, [&](void* from, int count, int bytes, std::size_t offset) {
+  inParts(elements, [&](void* from, int count, std::size_t bytes, std::size_t offset) {
     const Run run(from, count, elements.type);
     int position = 0;
-    check(mpi().Pack(run.buffer(), run.count(), run.type(), to + offset, bytes, &position, comm_));
+    MPI_Count long_position = 0;
+    check(bytes <= kMostOfInt ? mpi().Pack(run.buffer(), run.count(), run.type(), to + offset,
+                                           static_cast<int>(bytes), &position, comm_)
+                              : mpi().Pack_c(run.buffer(), run.count(), run.type(), to + offset,
+                                             static_cast<MPI_Count>(bytes), &long_position, comm_));
   });
 }
 
@@ -94,11 +100,15 @@ void Staging::unpack(const std::byte* from, const Elements& elements) const {
     if (elements.bytes() > 0) std::memcpy(elements.buffer, from, elements.bytes());
     return;
   }
-  inParts(elements, [&](void* to, int count, int bytes, std::size_t offset) {
+  inParts(elements, [&](void* to, int count, std::size_t bytes, std::size_t offset) {
     const Run run(to, count, elements.type);
     int position = 0;
-    check(mpi().Unpack(from + offset, bytes, &position, run.buffer(), run.count(), run.type(),
-                       comm_));
+    MPI_Count long_position = 0;
+    check(bytes <= kMostOfInt
+              ? mpi().Unpack(from + offset, static_cast<int>(bytes), &position, run.buffer(),
+                             run.count(), run.type(), comm_)
+              : mpi().Unpack_c(from + offset, static_cast<MPI_Count>(bytes), &long_position,
+                               run.buffer(), run.count(), run.type(), comm_));
   });
 }
 

@@ -56,7 +56,7 @@ struct ElementBlocks {
 /// Memory between the program's buffers and Rondo's calls, and the work that is left for the end of
 /// a call. Contiguous data are used in the program's buffer, unless setApart() was called. One
 /// thread at a time. The functions throw MpiFailure, and CallFailure for a single element that is
-/// above 2 GiB and not contiguous.
+/// above 2 GiB and not contiguous, if the MPI library has no MPI_Pack_c.
 class Staging {
  public:
   /// `comm`: the communicator whose error handler gets the MPI library's own errors.

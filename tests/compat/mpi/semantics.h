@@ -32,6 +32,8 @@ void checkBottom();
 void checkUnsigned();
 void checkLate();
 void checkNan();
+void checkContiguous();
+void checkLargeElement();
 // semantics_groups.cc
 void checkImmediate();
 void checkIdup();

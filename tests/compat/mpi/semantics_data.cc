@@ -1,10 +1,13 @@
 // Buffers that are not plain arrays, values at the limits of a type, and ranks that arrive late.
+#include <sys/mman.h>
+
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "semantics.h"
@@ -46,7 +49,127 @@ void checkNanOf(MPI_Datatype type, const std::string& what) {
     }
 }
 
+/// A type of ints: where they are in an element, in the order of the type map.
+struct Made {
+  const char* name;
+  MPI_Datatype type;
+  std::vector<int> places;
+};
+
+/// Makes a type by `constructor`, whose last argument is the new type.
+template <class... Arguments>
+Made made(const char* name, std::vector<int> places, int (*constructor)(Arguments...),
+          auto... arguments) {
+  Made result{name, MPI_DATATYPE_NULL, std::move(places)};
+  constructor(arguments..., &result.type);
+  MPI_Type_commit(&result.type);
+  return result;
+}
+
+/// Types of each constructor, and some whose ints are in another order, although they have no gaps.
+std::vector<Made> typesOfInts() {
+  static const std::array<int, 3> lengths{1, 2, 1}, places{0, 1, 3}, moved{3, 1, 0},
+      blocks{2, 4, 6};
+  static const std::array<MPI_Aint, 3> bytes{0, 4, 12}, moved_bytes{12, 4, 0};
+  static const std::array<MPI_Datatype, 3> ints{MPI_INT, MPI_INT, MPI_INT};
+  static const std::array<int, 2> whole{2, 2}, starts{0, 0};
+  const std::vector<int> order{0, 1, 2, 3}, other{3, 1, 2, 0};
+  const int* const some = lengths.data();
+  std::vector<Made> all{
+      made("vector", order, MPI_Type_vector, 2, 2, 2, MPI_INT),
+      made("hvector", order, MPI_Type_create_hvector, 2, 2, MPI_Aint{8}, MPI_INT),
+      made("indexed", order, MPI_Type_indexed, 3, some, places.data(), MPI_INT),
+      made("hindexed", order, MPI_Type_create_hindexed, 3, some, bytes.data(), MPI_INT),
+      made("indexed_block", {2, 3, 4, 5, 6, 7}, MPI_Type_create_indexed_block, 3, 2, blocks.data(),
+           MPI_INT),
+      made("struct", order, MPI_Type_create_struct, 3, some, bytes.data(), ints.data()),
+      made("subarray", order, MPI_Type_create_subarray, 2, whole.data(), whole.data(),
+           starts.data(), MPI_ORDER_FORTRAN, MPI_INT),
+      made("indexed in another order", other, MPI_Type_indexed, 3, some, moved.data(), MPI_INT),
+      made("struct in another order", other, MPI_Type_create_struct, 3, some, moved_bytes.data(),
+           ints.data())};
+  all.push_back(
+      made("contiguous of struct", {0, 1, 2, 3, 4, 5, 6, 7}, MPI_Type_contiguous, 2, all[5].type));
+  all.push_back(made("contiguous in another order", {3, 1, 2, 0, 7, 5, 6, 4}, MPI_Type_contiguous,
+                     2, all[8].type));
+  all.push_back({"pair", MPI_2INT, {0, 1}});
+#if MPI_VERSION >= 4
+  all.push_back(made("contiguous_c", order, MPI_Type_contiguous_c, MPI_Count{4}, MPI_INT));
+  all.push_back(made("vector_c with gaps", {0, 2, 4, 6}, MPI_Type_vector_c, MPI_Count{4},
+                     MPI_Count{1}, MPI_Count{2}, MPI_INT));
+#endif
+  return all;
+}
+
+/// Zeros that take no memory before they are written to.
+class Zeros {
+ public:
+  explicit Zeros(std::size_t bytes)
+      : bytes_(bytes),
+        memory_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    require(memory_ != MAP_FAILED, "address space");
+  }
+  ~Zeros() { ::munmap(memory_, bytes_); }
+  Zeros(const Zeros&) = delete;
+  Zeros& operator=(const Zeros&) = delete;
+  void* memory() const { return memory_; }
+
+ private:
+  std::size_t bytes_;
+  void* memory_;
+};
+
 } // namespace
+
+/// Elements of many types are sent; the other ranks receive them as numbers.
+void checkContiguous() {
+  constexpr int kCount = 3;
+  const bool first = rankIn(MPI_COMM_WORLD) == 0;
+  std::vector<Made> types = typesOfInts();
+  for (Made& one : types) {
+    MPI_Aint lb = 0, extent = 0;
+    MPI_Type_get_extent(one.type, &lb, &extent);
+    const int width = static_cast<int>(extent) / 4;
+    const int ints = static_cast<int>(one.places.size());
+    std::vector<int> data(static_cast<std::size_t>(kCount * width + 8), -1);
+    for (std::size_t i = 0; first && i < data.size(); ++i) data[i] = static_cast<int>(i);
+    MPI_Bcast(data.data(), first ? kCount : kCount * ints, first ? one.type : MPI_INT, 0,
+              MPI_COMM_WORLD);
+    for (int i = 0; !first && i < kCount * ints; ++i)
+      require(data[static_cast<std::size_t>(i)] ==
+                  i / ints * width + one.places[static_cast<std::size_t>(i % ints)],
+              one.name);
+    if (one.type != MPI_2INT) MPI_Type_free(&one.type);
+  }
+}
+
+/// Single elements above 2 GiB, on one rank. MPI_Pack could not copy them.
+void checkLargeElement() {
+  constexpr int kBlock = 1 << 30;
+  constexpr MPI_Aint kBlocks = 2;
+  const Zeros zeros(static_cast<std::size_t>(kBlock) * 3);
+  MPI_Datatype block = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(kBlock, MPI_BYTE, &block);
+  const std::array<int, 2> lengths{kBlocks, 8};
+  const std::array<MPI_Aint, 2> places{0, kBlocks * kBlock};
+  const std::array<MPI_Datatype, 2> types{block, MPI_BYTE};
+  Made dense =
+      made("dense", {}, MPI_Type_create_struct, 2, lengths.data(), places.data(), types.data());
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  require(MPI_Bcast(zeros.memory(), 1, dense.type, 0, MPI_COMM_SELF) == MPI_SUCCESS,
+          "Bcast of a large contiguous element");
+  MPI_Type_free(&dense.type);
+#if MPI_VERSION >= 4
+  const std::array<MPI_Aint, 2> apart{0, kBlocks * kBlock + 16};
+  Made gaps =
+      made("gaps", {}, MPI_Type_create_struct, 2, lengths.data(), apart.data(), types.data());
+  require(MPI_Bcast(zeros.memory(), 1, gaps.type, 0, MPI_COMM_SELF) == MPI_SUCCESS,
+          "Bcast of a large element with a gap");
+  MPI_Type_free(&gaps.type);
+#endif
+  MPI_Type_free(&block);
+}
 
 /// Transposes a matrix that is distributed by rows: columns are sent, whose types interleave.
 void checkColumns() {
