@@ -10,6 +10,7 @@
 
 #include "support/descriptors.h"
 #include "support/forked_child.h"
+#include "support/paths.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "transports/registry.h"
