@@ -80,7 +80,8 @@ Buffers buffersOf(const Call& call, int rank, int size);
 
 /// Throws Error(invalid_argument) if the value names no collective.
 void checkCollective(Collective collective);
-/// Throws Error(invalid_argument), which names the call and the argument.
+/// Throws Error(invalid_argument), which names the call and the argument. The collective must have
+/// passed checkCollective().
 void validate(const Call& call, int rank, int size);
 
 /// "AllReduce", "Send", ...: in NCCL's spelling.

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "bootstrap/session.h"
+#include "comm/call.h"
 #include "comm/communicator_impl.h"
 #include "comm/region.h"
 
@@ -180,8 +181,14 @@ std::string Communicator::transportTo(int peer) const { return impl_->transportT
 
 // Each collective in its blocking and its asynchronous form.
 
-void Communicator::call(const CollectiveCall& call) { impl_->call(call); }
-Work Communicator::callAsync(const CollectiveCall& call) { return impl_->start(call); }
+void Communicator::call(const CollectiveCall& call) {
+  comm::checkCollective(call.collective);
+  impl_->call(call);
+}
+Work Communicator::callAsync(const CollectiveCall& call) {
+  comm::checkCollective(call.collective);
+  return impl_->start(call);
+}
 
 void Communicator::allReduce(const void* input, void* output, std::size_t count, DataType type,
                              ReduceOp op) {

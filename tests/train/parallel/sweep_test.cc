@@ -148,7 +148,8 @@ TEST_CASE("the noise scale of a run may not be finite") {
     INFO(outcome.out << outcome.err);
     REQUIRE(outcome.status == 0);
     REQUIRE(countOf(outcome.out, " is in " + results) == known);
-    for (const json& run : json::parse(readFile(folder.file("json"))).at("runs"))
+    const json page = json::parse(readFile(folder.file("json")));
+    for (const json& run : page.at("runs"))
       REQUIRE(run["epoch_noise_scale"] == json{nullptr, nullptr});
     REQUIRE(!contains(readFile(folder.file("out/index.html")), "nan"));
   }
