@@ -115,7 +115,8 @@ def dropped(rank, size):
 
 def nothing_comes(rank, size):
     began = time.monotonic()
-    with raises(dist.DistBackendError, "recv", "timed out after 3 s", "no matching message arrived"):
+    with raises(dist.DistBackendError, "recv", "timed out after 3 s",
+                "no matching message arrived"):
         if rank == 0:
             dist.recv(torch.zeros(5))
         else:
