@@ -136,7 +136,7 @@ TEST_CASE("calls in the wrong order are named with their rank on every rank") {
     std::function<void(GradientReducer&)> wrong;
   };
   const Row rows[] = {
-      {{"ready", "parameter 99", "only 3"},
+      {{"ready", "parameter 99", "there are 3"},
        [](GradientReducer& r) {
          r.begin();
          r.ready(2);
