@@ -10,7 +10,8 @@
 namespace rondo {
 
 enum class ErrorCode {
-  invalid_argument, ///< the call itself is wrong; nothing was sent, the communicator stays usable
+  invalid_argument, ///< the call is wrong; nothing was sent, the communicator stays usable (but a
+                    ///< GradientReducer aborts it, so that no rank waits)
   mismatch,         ///< ranks made different calls; the text names both
   peer_dead,        ///< a rank's process ended or its connection broke
   unresponsive,     ///< a rank's process exists but its heartbeat stopped
