@@ -60,7 +60,8 @@ TEST_CASE("an unknown name is refused with the nearest known one", "[command]") 
   }
 }
 
-// Proves: the same file is found behind every spelling and link. /dev/null may be named twice.
+// Proves: two names of one file are refused, also if they are relative, absolute or links. Two
+// outputs may both be /dev/null.
 TEST_CASE("an output is no other file of the command", "[command]") {
   const TemporaryFolder folder;
   const std::string begin = "cd " + folder.file("") + " && ";

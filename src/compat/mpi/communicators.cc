@@ -36,7 +36,7 @@ int attribute = MPI_KEYVAL_INVALID;
 /// make progress, in Open MPI and in MPICH. (In MPICH a probe of MPI_COMM_SELF does not.)
 MPI_Request open_end{};
 
-/// The innermost one of this thread.
+/// The last one that this thread has made and not yet destroyed.
 constinit thread_local const BeingFreed* being_freed = nullptr;
 
 std::mutex living_mutex;

@@ -1,5 +1,5 @@
-// The functions that create communicators: each new communicator gets its counterpart at once, so
-// that nonblocking calls find it. And those that free them.
+// The functions that create and free communicators. Each new communicator gets its counterpart at
+// once, so that nonblocking calls find it.
 //
 // MPI_Comm_idup is not among them: its ranks need not be in the call, nor in the wait for it, at
 // the same time. Its communicators get their counterparts in their first blocking collective.

@@ -41,7 +41,7 @@ class OpenRank {
  public:
   explicit OpenRank(Communicator made) : comm_(std::move(made)) {}
   /// Leaves the group: destroys what keep() was given, waits for the calls in flight, and takes
-  /// the results of those that futures refer to. A forked child only forgets.
+  /// the results of those that futures refer to. A forked child does none of this.
   ~OpenRank();
   OpenRank(const OpenRank&) = delete;
   OpenRank& operator=(const OpenRank&) = delete;

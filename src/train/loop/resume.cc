@@ -53,7 +53,8 @@ void checkIdentity(const Checkpoint& file, const Running& run) {
 
 int ranksOf(const Checkpoint& file) { return static_cast<int>(file.value<std::uint64_t>("ranks")); }
 
-/// Refuses to leave out or to begin anew the state of single ranks, unless the rest is their mean.
+/// Refuses a file if the state that its ranks had for themselves would be lost, or would be missing
+/// here. Accepts one whose shared tensors are the means over the ranks.
 void checkRanks(const std::string& path, const Checkpoint& file, const Snapshot& snapshot) {
   const int had = ranksOf(file), ranks = snapshot.ranks;
   const bool means = file.values().contains("means") && file.value<std::uint64_t>("means") != 0;

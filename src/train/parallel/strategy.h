@@ -107,8 +107,8 @@ class Strategy {
   /// Collective, after snapshot(), when the caller has written new values into its tensors on rank
   /// 0: every rank takes its part of the values and continues at this position.
   virtual void adopt(const Position& at) = 0;
-  /// As adopt(), if only the tensors that are not of single ranks have new values: the state of
-  /// each rank's own begins anew.
+  /// As adopt(), if only the tensors that all ranks share have new values. The state that each rank
+  /// has for itself starts from its initial values.
   virtual void adoptShared(const Position& at) { adopt(at); }
 
   /// Not collective. Returns what this rank holds of the state: all of it, which is allowed after a
