@@ -16,10 +16,10 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 
+#include "base/read_file.h"
 #include "observe/dump.h"
 #include "rondo/error.h"
 
@@ -45,8 +45,8 @@ std::vector<std::string> namesIn(const std::string& folder) {
 
 /// Field `number` of /proc/PID/stat, counted from 3: the state. Empty if there is no such process.
 std::string statField(const std::string& pid, int number) {
-  std::ifstream file("/proc/" + pid + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  // Reading fails if the process ends after the file was opened.
+  const std::string text = base::readFile("/proc/" + pid + "/stat").value_or("");
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return "";
   std::istringstream fields(text.substr(name_end + 1));

@@ -11,12 +11,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
+
+#include "base/read_file.h"
 
 namespace rondo::tools {
 
@@ -29,8 +29,8 @@ constexpr std::chrono::milliseconds kStage{1000};
 
 /// Reads a process's folder in /proc. Returns nullopt for a process that has ended.
 std::optional<Process> processAt(const std::filesystem::path& folder) {
-  std::ifstream file(folder / "stat");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  // Reading fails if the process ends after the file was opened.
+  const std::string text = base::readFile(folder / "stat").value_or("");
   // "17 (name) S 1 17 17 ...": the name may hold brackets and blanks.
   const std::size_t open = text.find('('), close = text.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return {};

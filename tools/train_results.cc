@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/read_file.h"
 #include "rondo/detail/writable.h"
 #include "rondo/error.h"
 #include "tools/bench/json.h"
@@ -48,9 +51,11 @@ std::vector<double> numbersOf(const Json& array) {
 }
 
 std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(ErrorCode::system, "--results: cannot read '" + path + "'");
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::optional<std::string> text = base::readFile(path);
+  if (!text)
+    throw Error(ErrorCode::system,
+                "--results: cannot read '" + path + "': " + std::strerror(errno));
+  return *std::move(text);
 }
 
 std::string percent(double accuracy) {

@@ -1,12 +1,13 @@
 #include "tools/train_sweep.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
-#include <fstream>
+#include <cstring>
 #include <functional>
-#include <iterator>
 #include <optional>
 
+#include "base/read_file.h"
 #include "rondo/error.h"
 #include "tools/command.h"
 #include "tools/train_cli.h"
@@ -29,9 +30,11 @@ std::string trimmed(std::string_view text) {
 }
 
 std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(ErrorCode::invalid_argument, "sweep: " + path + " cannot be read");
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::optional<std::string> text = base::readFile(path);
+  if (!text)
+    throw Error(ErrorCode::invalid_argument,
+                "sweep: cannot read '" + path + "': " + std::strerror(errno));
+  return *std::move(text);
 }
 
 /// Config of one line's run: the common options without those for the whole sweep, and

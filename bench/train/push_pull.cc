@@ -50,7 +50,7 @@ class Serving {
       for (const Piece& piece : keys_.pieces[static_cast<std::size_t>(comm.rank())])
         pieces_.emplace_back(
             piece, values_, weights_, "sgd", OptimizerSettings{.momentum = 0},
-            Application{.workers = workers, .in_order = true, .parts = workers, .scale = 1e-3F});
+            Application{.workers = workers, .in_order = true, .samples = workers, .scale = 1e-3F});
       server_.emplace(
           links_, pieces_,
           ServerPlan{
