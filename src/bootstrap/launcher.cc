@@ -32,7 +32,8 @@ struct Spelling {
 };
 
 const std::vector<Spelling>& spellings() {
-  static const std::vector<Spelling> kSpellings = {
+  // Never destroyed: another thread may create a communicator while the process ends.
+  static const auto& kSpellings = *new std::vector<Spelling>{
       {"rondo", "RONDO_RANK", {"RONDO_SIZE"}, {"RONDO_LOCAL_RANK"}, true},
       {"torchrun", "RANK", {"WORLD_SIZE"}, {"LOCAL_RANK"}, false},
       {"openmpi",

@@ -2,6 +2,7 @@
 #include "bootstrap/process_jobs.h"
 
 #include <atomic>
+#include <chrono>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -16,6 +17,10 @@ namespace rondo::bootstrap {
 namespace {
 
 std::atomic<bool> process_ends{false};
+/// Between two looks whether openings have ended.
+constexpr std::chrono::milliseconds kLook{10};
+
+[[noreturn]] void refuseAtExit() { throw Error(ErrorCode::system, "the process is ending"); }
 
 /// Destroys them at the same time, because each may wait for an answer. `here`: in the process that
 /// made them; elsewhere none waits.
@@ -35,15 +40,23 @@ void endTogether(std::vector<std::shared_ptr<T>> all, bool here) {
 } // namespace
 
 ProcessJobs& ProcessJobs::ofProcess() {
-  static ProcessJobs jobs;
+  static ProcessJobs& jobs = *new ProcessJobs;
+  static const struct AtExit {
+    ~AtExit() { jobs.end(); }
+  } at_exit;
   return jobs;
 }
 
-// The event loop's static objects must outlive this table, so they are created first.
+// The event loop's static objects must outlive end(), so they are created first.
 ProcessJobs::ProcessJobs() { net::EventLoop::get(); }
 
-ProcessJobs::~ProcessJobs() {
-  process_ends = true;
+void ProcessJobs::end() {
+  {
+    const base::NoFork whole;
+    const std::lock_guard lock(mutex_);
+    process_ends = true;
+  }
+  if (!maker_.elsewhere()) endOpenings();
   std::vector<std::shared_ptr<Membership>> kept;
   for (auto& [key, entry] : entries_)
     if (entry.kept) kept.push_back(std::move(entry.kept));
@@ -60,8 +73,31 @@ ProcessJobs::~ProcessJobs() {
   endTogether(std::move(hubs), !maker_.elsewhere());
 }
 
+/// An opening that has not met its hub yet ends by its own deadline.
+void ProcessJobs::endOpenings() {
+  for (;; std::this_thread::sleep_for(kLook)) {
+    std::vector<std::shared_ptr<Membership>> met;
+    bool any = false;
+    {
+      const base::NoFork whole;
+      const std::lock_guard lock(mutex_);
+      for (const auto& [key, entry] : entries_) {
+        any = any || entry.opening;
+        auto membership = entry.membership.lock();
+        if (entry.opening && membership) met.push_back(std::move(membership));
+      }
+    }
+    if (!any) return;
+    for (const auto& membership : met)
+      membership->decline({ErrorCode::aborted,
+                           "rank " + std::to_string(membership->settings().rank) +
+                               " ended its process while the communicator was being created",
+                           membership->settings().rank});
+  }
+}
+
 net::SocketAddress ProcessJobs::host(const Hub::Settings& settings) {
-  if (process_ends) throw Error(ErrorCode::system, "the process is ending");
+  if (process_ends) refuseAtExit();
   if (const auto hub = find(settings.job)) return hub->address();
   const auto hub = std::make_shared<Hub>(settings, [this, job = settings.job] { dismiss(job); });
   std::shared_ptr<Hub> copy; // destroyed after the lock is released
@@ -139,6 +175,7 @@ class ProcessJobs::Opening {
     std::erase_if(jobs_.entries_, [](const auto& item) {
       return !item.second.opening && !item.second.kept && item.second.membership.expired();
     });
+    if (process_ends) refuseAtExit();
     Entry& entry = jobs_.entries_[key_];
     if (entry.opening)
       throw Error(ErrorCode::invalid_argument,
@@ -182,7 +219,10 @@ class ProcessJobs::Opening {
 
 std::unique_ptr<Session> ProcessJobs::open(const Membership::Settings& settings, bool keep,
                                            std::chrono::milliseconds limit) {
-  return Opening(*this, settings).membership(keep).open(limit);
+  Opening opening(*this, settings);
+  auto session = opening.membership(keep).open(limit);
+  if (process_ends) refuseAtExit();
+  return session;
 }
 
 void ProcessJobs::decline(const Membership::Settings& settings, bool keep, const Failure& why) {

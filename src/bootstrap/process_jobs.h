@@ -21,6 +21,8 @@ namespace rondo::bootstrap {
 /// because a rank has one control connection for all its communicators. Any thread.
 class ProcessJobs {
  public:
+  /// The object is never destroyed, because other threads may use it while the process ends. open()
+  /// and host() throw Error(system) then.
   static ProcessJobs& ofProcess();
 
   /// Opens a hub. It lives until all ranks have left, another process has taken it over, or the
@@ -53,7 +55,9 @@ class ProcessJobs {
 
  private:
   ProcessJobs();
-  ~ProcessJobs();
+  /// The process ends: ends openings of other threads, memberships and hubs.
+  void end();
+  void endOpenings();
 
   /// Guards the opening of one rank: the process opens it only once at a time.
   class Opening;
