@@ -17,8 +17,9 @@ class Region;
 /// it in place, as threads of one process always do. Any call, on any communicator, may use any
 /// part of it together with other memory; results are the same.
 ///
-/// Made by Communicator::allocate(), by registerBuffer(), or by allocate() below. Only memory that
-/// peers read benefits: inputs, and outputs that an algorithm passes on.
+/// Made by Communicator::allocate(), by registerBuffer(), or by allocate() below. It may outlive
+/// its communicator. Only memory that peers read benefits: inputs, and outputs that an algorithm
+/// passes on.
 ///
 /// After fork(), the child has the memory at the same address. The parent never sees what the child
 /// writes. A page that the child has not written yet may show what the parent writes later; this
@@ -45,9 +46,8 @@ class RONDO_API Buffer {
 
  private:
   friend class comm::CommunicatorImpl;
-  Buffer(std::shared_ptr<comm::CommunicatorImpl> communicator,
-         std::unique_ptr<comm::Region> region);
-  std::shared_ptr<comm::CommunicatorImpl> communicator_;
+  Buffer(std::weak_ptr<comm::CommunicatorImpl> communicator, std::unique_ptr<comm::Region> region);
+  std::weak_ptr<comm::CommunicatorImpl> communicator_;
   std::unique_ptr<comm::Region> region_;
 };
 

@@ -11,8 +11,8 @@
 namespace rondo {
 
 Buffer::Buffer() = default;
-Buffer Buffer::allocate(std::size_t bytes) { return {nullptr, comm::Region::allocate(bytes)}; }
-Buffer::Buffer(std::shared_ptr<comm::CommunicatorImpl> communicator,
+Buffer Buffer::allocate(std::size_t bytes) { return {{}, comm::Region::allocate(bytes)}; }
+Buffer::Buffer(std::weak_ptr<comm::CommunicatorImpl> communicator,
                std::unique_ptr<comm::Region> region)
     : communicator_(std::move(communicator)), region_(std::move(region)) {}
 Buffer::Buffer(Buffer&& other) noexcept = default;
@@ -37,7 +37,7 @@ std::size_t Buffer::size() const { return region_ ? region_->size() : 0; }
 
 void Buffer::release() {
   if (!region_) return;
-  if (communicator_) communicator_->refuseInUse(*region_);
+  if (const auto communicator = communicator_.lock()) communicator->refuseInUse(*region_);
   region_.reset();
   communicator_.reset();
 }

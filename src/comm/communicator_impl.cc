@@ -39,12 +39,6 @@ std::string transportsOf(const engine::Fabric& fabric, int size) {
   return base::join(names, ", ");
 }
 
-/// Ends a run that the engine does not have.
-void endAtOnce(engine::Run& run, const Error& error) {
-  run.error = std::make_unique<const Error>(engine::anew(error));
-  run.done.store(true, std::memory_order_release);
-}
-
 } // namespace
 
 CommunicatorImpl::CommunicatorImpl(Parts parts)
@@ -97,12 +91,13 @@ CommunicatorImpl::~CommunicatorImpl() {
   if (::getpid() == process_) progress_board_.failed.set(nullptr);
 }
 
-void CommunicatorImpl::release(CommunicatorImpl* impl) {
-  if (!impl->progress_loop_.helper().destroyLater([impl] { delete impl; })) delete impl;
-}
-
 void CommunicatorImpl::close() noexcept {
-  if (::getpid() != process_) return;
+  if (::getpid() != process_) {
+    // The parent's calls in flight cannot end here, and the engine must not be destroyed under
+    // them.
+    if (!engine_->idle()) in_child_ = shared_from_this();
+    return;
+  }
   {
     // Waits until the thread that completed the last call has left the engine.
     const ProgressLoop::Lock lock(progress_loop_);
@@ -240,7 +235,7 @@ Work CommunicatorImpl::start(const Call& call) {
     return WorkState::handle(PendingGroup::add(*this, call));
   }
   auto state = std::make_shared<WorkState>();
-  state->communicator = shared_from_this();
+  state->communicator = weak_from_this();
   {
     const ProgressLoop::Lock lock(progress_loop_);
     submit(call, state->run);
@@ -324,9 +319,9 @@ void CommunicatorImpl::startOnStreams(std::span<const std::shared_ptr<WorkState>
       submit(*state->call, state->run);
       state->run.keep = state;
     } catch (const Error& error) {
-      endAtOnce(state->run, error);
+      state->endAtOnce(error);
     } catch (const std::exception& error) {
-      endAtOnce(state->run, Error(ErrorCode::system, title(*state->call) + ": " + error.what()));
+      state->endAtOnce(Error(ErrorCode::system, title(*state->call) + ": " + error.what()));
     }
   }
   engine_->flush();
@@ -364,7 +359,7 @@ std::optional<Error> CommunicatorImpl::failure() const {
 }
 
 Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
-  return Buffer(shared_from_this(), std::move(region));
+  return Buffer(weak_from_this(), std::move(region));
 }
 
 void CommunicatorImpl::refuseInUse(const Region& region) {

@@ -47,6 +47,8 @@ class Trace;
 
 namespace rondo::comm {
 
+/// The Communicator owns it, and so do threads that wait for a call or that make a communicator of
+/// this one. Work and Buffer do not, so that the rank leaves when its Communicator is destroyed.
 /// Any thread may call the public functions. The progress loop's mutex guards the engine and the
 /// call cache.
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
@@ -71,8 +73,6 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   };
   explicit CommunicatorImpl(Parts parts);
   ~CommunicatorImpl();
-  /// Deleter of the shared_ptr. The last owner may be a call that the helper thread completes.
-  static void release(CommunicatorImpl* impl);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -164,7 +164,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const std::vector<Place> places_; ///< of all ranks
   const int rank_, size_;
   bootstrap::ProgressBoard& progress_board_;
-  const pid_t process_; ///< a forked child must not use the channels
+  const pid_t process_;                        ///< a forked child must not use the channels
+  std::shared_ptr<CommunicatorImpl> in_child_; ///< itself: a forked child's copy is never destroyed
   std::atomic<void*> stream_{nullptr};
   ControlTurns turns_;
   /// Declared before the engine: it must outlive every run.

@@ -85,12 +85,6 @@ void HelperThread::resume() {
   if (needed_.load()) wake();
 }
 
-bool HelperThread::destroyLater(std::function<void()> destroy) {
-  if (thread_.get_id() != std::this_thread::get_id()) return false;
-  destroy_ = std::move(destroy);
-  return true;
-}
-
 void HelperThread::wake() {
   // Sequentially consistent with the helper, which sets asleep_ and then checks the flags.
   if (!asleep_.load()) return;
@@ -104,7 +98,7 @@ void HelperThread::main() {
   Backoff backoff = aside ? Backoff::aside() : Backoff(progress_loop_.oversubscribed_);
   std::optional<base::Clock::time_point> inspected; // since the last nap
   Lull lull;
-  while (!stopping_.load() && !destroy_) {
+  while (!stopping_.load()) {
     if (!needed_.load() || waiting_.load() > 0) {
       nap(lull.lasts());
       backoff.reset();
@@ -130,10 +124,6 @@ void HelperThread::main() {
       inspected = now;
     }
   }
-  if (!destroy_) return;
-  const auto destroy = std::move(destroy_);
-  thread_.detach();
-  destroy();
 }
 
 void HelperThread::nap(bool deep) {

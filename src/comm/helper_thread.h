@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <thread>
 
 namespace rondo::comm {
@@ -37,10 +36,6 @@ class HelperThread {
   void pause() { waiting_.fetch_add(1, std::memory_order_relaxed); }
   void resume();
 
-  /// On the helper thread itself: stores `destroy`, which destroys this object, and calls it when
-  /// the thread has left the engine. On other threads: does nothing and returns false.
-  bool destroyLater(std::function<void()> destroy);
-
  private:
   void main();
   /// `deep`: sleeps until woken, at most a second. Otherwise sleeps for kNap.
@@ -56,7 +51,6 @@ class HelperThread {
   std::atomic<std::uint32_t> word_{0}; ///< the futex that it sleeps on; a change wakes it
   std::atomic<bool> asleep_{false};
   std::atomic<bool> stopping_{false};
-  std::function<void()> destroy_; ///< set by destroyLater()
 };
 
 } // namespace rondo::comm

@@ -220,9 +220,9 @@ CommunicatorImpl::Parts assemble(std::unique_ptr<bootstrap::Session> session, co
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     std::unique_ptr<bootstrap::Session> session, const Options& options, Inherited inherited) {
   const base::LogRank in_log(session->rank());
+  // Not make_shared(): its memory would live as long as the Works of its calls.
   std::shared_ptr<CommunicatorImpl> impl(
-      new CommunicatorImpl(assemble(std::move(session), options, inherited.rules.get())),
-      &CommunicatorImpl::release);
+      new CommunicatorImpl(assemble(std::move(session), options, inherited.rules.get())));
   impl->listen(std::move(inherited.trace));
   return impl;
 }

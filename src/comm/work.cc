@@ -12,7 +12,7 @@ namespace rondo {
 namespace comm {
 
 bool WorkState::done() const {
-  if (communicator) return run.done.load(std::memory_order_acquire);
+  if (parts.empty()) return run.done.load(std::memory_order_acquire);
   return std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part->done(); });
 }
 
@@ -22,25 +22,54 @@ void WorkState::attend() {
 }
 
 void WorkState::rethrow() const {
-  if (run.error && communicator) communicator->rethrow(*run.error);
-  if (run.error) throw engine::anew(*run.error);
+  if (run.error) {
+    if (const auto owner = communicator.lock()) owner->rethrow(*run.error);
+    throw engine::anew(*run.error);
+  }
   for (const auto& part : parts) part->rethrow();
+}
+
+void WorkState::endAtOnce(const Error& error) {
+  run.error = std::make_unique<const Error>(engine::anew(error));
+  run.done.store(true, std::memory_order_release);
 }
 
 namespace {
 
-/// Adds the progress loops of the call or of the group's calls, each once.
-void addLoops(const WorkState& state, std::vector<ProgressLoop*>& all) {
-  for (const auto& part : state.parts) addLoops(*part, all);
-  if (!state.communicator) return;
-  ProgressLoop* const loop = &state.communicator->progressLoop();
-  if (std::find(all.begin(), all.end(), loop) == all.end()) all.push_back(loop);
-}
+/// The communicators of calls, each once. Their progress loops live as long as this object.
+class Owners {
+ public:
+  void add(const WorkState& state) {
+    for (const auto& part : state.parts) add(*part);
+    auto owner = state.communicator.lock();
+    if (!owner || std::find(owners_.begin(), owners_.end(), owner) != owners_.end()) return;
+    loops_.push_back(&owner->progressLoop());
+    owners_.push_back(std::move(owner));
+  }
+  std::span<ProgressLoop* const> loops() const { return loops_; }
 
-std::vector<ProgressLoop*> loopsOf(const WorkState& group) {
-  std::vector<ProgressLoop*> all;
-  addLoops(group, all);
-  return all;
+ private:
+  std::vector<std::shared_ptr<CommunicatorImpl>> owners_;
+  std::vector<ProgressLoop*> loops_;
+};
+
+/// Waits for a call that was not done a moment ago.
+bool progressUntil(const WorkState& state, std::optional<base::Clock::time_point> until) {
+  const auto ended = [&state] { return state.done(); };
+  if (state.parts.empty()) {
+    if (const auto owner = state.communicator.lock())
+      return owner->progressLoop().run(ended, until);
+  } else {
+    Owners owners;
+    owners.add(state);
+    if (!owners.loops().empty()) return ProgressLoop::run(owners.loops(), ended, until);
+  }
+  // The communicators are gone, so their calls have ended.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (!state.done())
+    throw Error(ErrorCode::invalid_argument,
+                "wait() on a call in flight whose communicator was dropped after fork()");
+  return true;
 }
 
 bool waitUntil(WorkState& state, std::optional<base::Clock::time_point> until) {
@@ -48,10 +77,7 @@ bool waitUntil(WorkState& state, std::optional<base::Clock::time_point> until) {
     throw Error(ErrorCode::invalid_argument,
                 title(*state.call) + ": wait() before the call's Group has ended");
   state.attend();
-  const auto ended = [&state] { return state.done(); };
-  const bool done =
-      state.done() || (state.communicator ? state.communicator->progressLoop().run(ended, until)
-                                          : ProgressLoop::run(loopsOf(state), ended, until));
+  const bool done = state.done() || progressUntil(state, until);
   if (done) state.rethrow();
   return done;
 }
@@ -71,10 +97,12 @@ bool Work::waitFor(std::chrono::nanoseconds limit) {
 bool Work::test() {
   if (!state_ || state_->done()) return true;
   if (state_->held) return false;
-  if (state_->communicator) {
-    state_->communicator->progressLoop().tryProgress();
+  if (const auto owner = state_->communicator.lock()) {
+    owner->progressLoop().tryProgress();
   } else {
-    for (comm::ProgressLoop* one : comm::loopsOf(*state_)) one->tryProgress();
+    comm::Owners owners;
+    owners.add(*state_);
+    for (comm::ProgressLoop* one : owners.loops()) one->tryProgress();
   }
   return state_->done();
 }
@@ -87,13 +115,13 @@ std::optional<std::size_t> Work::waitAny(std::span<const Work> works,
   };
   const auto first = [&] { return std::find_if(works.begin(), works.end(), ended); };
   if (first() == works.end()) {
-    std::vector<comm::ProgressLoop*> loops;
+    comm::Owners owners;
     for (const Work& work : works) {
       work.state_->attend();
-      comm::addLoops(*work.state_, loops);
+      owners.add(*work.state_);
     }
-    if (loops.empty()) return std::nullopt;
-    comm::ProgressLoop::run(loops, [&] { return first() != works.end() || stop.load(); });
+    if (owners.loops().empty()) return std::nullopt;
+    comm::ProgressLoop::run(owners.loops(), [&] { return first() != works.end() || stop.load(); });
   }
   const auto found = first();
   if (found == works.end()) return std::nullopt;

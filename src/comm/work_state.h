@@ -7,6 +7,7 @@
 
 #include "comm/call.h"
 #include "engine/engine.h"
+#include "rondo/error.h"
 #include "rondo/stream.h"
 #include "rondo/work.h"
 
@@ -17,9 +18,10 @@ class CommunicatorImpl;
 /// One asynchronous call, or a group of them.
 class WorkState : public std::enable_shared_from_this<WorkState> {
  public:
-  std::shared_ptr<CommunicatorImpl> communicator; ///< null: a group
-  std::unique_ptr<const KeptCall> call;           ///< only in a Group
-  Stream stream;                                  ///< only in a Group: the stream of the call
+  /// Empty: a group. Gone once the Communicator has been destroyed, which the call did not outlive.
+  std::weak_ptr<CommunicatorImpl> communicator;
+  std::unique_ptr<const KeptCall> call; ///< only in a Group
+  Stream stream;                        ///< only in a Group: the stream of the call
   engine::Run run;
   std::vector<std::shared_ptr<WorkState>> parts; ///< the calls of a group
   std::atomic<bool> held{false};                 ///< the Group has not started it yet
@@ -30,6 +32,8 @@ class WorkState : public std::enable_shared_from_this<WorkState> {
   void attend();
   /// Throws the call's error; for a group the first error.
   void rethrow() const;
+  /// Ends a call that the engine does not have.
+  void endAtOnce(const Error& error);
 
   static Work handle(std::shared_ptr<WorkState> state) { return Work(std::move(state)); }
 };

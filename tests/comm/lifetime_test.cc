@@ -2,9 +2,7 @@
 // of waiting; bound plans that are replaced; a forked child.
 #include <fcntl.h>
 
-#include <array>
 #include <atomic>
-#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -23,11 +21,6 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr auto i32 = DataType::int32;
-
-std::ptrdiff_t threadsOfThisProcess() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return std::distance(begin(tasks), end(tasks));
-}
 
 /// Descriptors that programs which this process executes would inherit.
 std::vector<int> inheritable() {
@@ -73,21 +66,51 @@ TEST_CASE("a communicator may be a global object, which ends after main()") {
   }
 }
 
-TEST_CASE("a call in flight may be the last owner of its communicator") {
-  // The event loop's thread remains, so it is counted.
-  { auto ranks = Communicator::createAll(2, plainOptions()); }
-  const auto threads = threadsOfThisProcess();
-  constexpr std::size_t kRounds = 30;
-  static std::array<std::int32_t, kRounds> in, out; // the test cannot know when they may be freed
-  for (std::size_t i = 0; i < kRounds; ++i) {
-    auto ranks = Communicator::createAll(2, plainOptions());
-    Group group;
-    ranks[0].recvAsync(&out[i], 1, i32, 1);
-    ranks[1].sendAsync(&in[i], 1, i32, 0);
-    ranks.clear();
-    group.start();
+TEST_CASE("a group's calls on a communicator that was destroyed meanwhile are not made") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  auto others = Communicator::createAll(1, plainOptions());
+  std::int32_t in = 3, out = 0;
+  Group group;
+  Work received = ranks[0].recvAsync(&out, 1, i32, 1);
+  Work sent = ranks[1].sendAsync(&in, 1, i32, 0);
+  Work made = others[0].allReduceAsync(&in, &out, 1, i32, ReduceOp::sum);
+  ranks.clear();
+  REQUIRE(codeOf([&] { group.end(); }) == ErrorCode::aborted);
+  REQUIRE(codeOf([&] { received.wait(); }) == ErrorCode::aborted);
+  REQUIRE(codeOf([&] { sent.wait(); }) == ErrorCode::aborted);
+  made.wait();
+  REQUIRE(out == 3);
+}
+
+TEST_CASE("a destroyed communicator's rank has left, also if a work and a buffer live on") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    INFO(transport);
+    Options options = plainOptions(transport);
+    options.timeout = seconds(200);
+    auto ranks = Communicator::createAll(2, options);
+    std::int32_t in = 3, out = 0;
+    Work sent = ranks[1].sendAsync(&in, 1, i32, 0);
+    ranks[0].recv(&out, 1, i32, 1);
+    Buffer memory = ranks[1].allocate(100);
+    sent.wait();
+    ranks.pop_back();
+    REQUIRE(codeOf([&] { ranks[0].barrier(); }) == ErrorCode::peer_dead);
+    REQUIRE(sent.test());
+    sent.wait();
+    memory.release();
   }
-  REQUIRE(comesTrue([&] { return threadsOfThisProcess() <= threads; }));
+}
+
+TEST_CASE("a work that outlives its failed communicator throws its error") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  std::int32_t out = 0;
+  Work received = ranks[0].recvAsync(&out, 1, i32, 1);
+  ranks[1].abort("test");
+  ranks.clear();
+  REQUIRE(received.test());
+  REQUIRE(codeOf([&] { received.wait(); }) == ErrorCode::aborted);
+  const std::atomic<bool> stop{false};
+  REQUIRE(Work::waitAny({&received, 1}, stop) == 0);
 }
 
 TEST_CASE("works and communicators may be dropped as soon as a call is done") {
