@@ -14,7 +14,7 @@ namespace rondo::compat::python {
 namespace {
 
 struct Dropped {
-  std::shared_ptr<Flight> flight;
+  Work work;
   Held held;
   unsigned forks;
 };
@@ -22,18 +22,18 @@ struct Dropped {
 /// Calls in flight whose futures the program dropped. Guarded by the interpreter's lock; never
 /// destroyed, since calls may be in flight when the process ends.
 std::vector<Dropped>& dropped() {
-  static auto* const flights = new std::vector<Dropped>;
-  return *flights;
+  static auto* const all = new std::vector<Dropped>;
+  return *all;
 }
 
 } // namespace
 
-Future::Future(std::shared_ptr<Flight> flight, Held held, const CallInfo& info)
-    : flight_(std::move(flight)), held_(std::move(held)), info_(info), forks_(forks()) {}
+Future::Future(Work work, Held held, const CallInfo& info)
+    : work_(std::move(work)), held_(std::move(held)), info_(info), forks_(forks()) {}
 
 Future::~Future() {
-  if (flight_ && forks_ == forks() && !flight_->test())
-    dropped().push_back({std::move(flight_), std::move(held_), forks_});
+  if (forks_ == forks() && !work_.test())
+    dropped().push_back({std::move(work_), std::move(held_), forks_});
 }
 
 void Future::reap() {
@@ -41,7 +41,7 @@ void Future::reap() {
   if (all.empty()) return;
   // The end of an array may run code of Python, which may drop futures: only once `all` is whole.
   const auto ended = std::partition(all.begin(), all.end(), [](Dropped& one) {
-    return one.forks == forks() && !one.flight->test();
+    return one.forks == forks() && !one.work.test();
   });
   const std::vector<Dropped> ending(std::make_move_iterator(ended),
                                     std::make_move_iterator(all.end()));
@@ -55,7 +55,7 @@ void Future::requireSameProcess() const {
 
 bool Future::done() {
   requireSameProcess();
-  return flight_->test();
+  return work_.test();
 }
 
 bool Future::wait(std::optional<double> seconds) {
@@ -72,7 +72,7 @@ bool Future::wait(std::optional<double> seconds) {
     bool done = false;
     try {
       const Unlocked unlocked;
-      done = flight_->waitFor(std::clamp<Clock::duration>(left, {}, Wait::kSignals));
+      done = work_.waitFor(std::clamp<Clock::duration>(left, {}, Wait::kSignals));
     } catch (const Error& error) {
       raise(error, info_);
     }

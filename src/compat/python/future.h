@@ -3,12 +3,11 @@
 
 #include <nanobind/nanobind.h>
 
-#include <memory>
 #include <optional>
 
 #include "compat/python/array.h"
 #include "compat/python/errors.h"
-#include "compat/python/open_rank.h"
+#include "rondo/work.h"
 
 namespace rondo::compat::python {
 
@@ -24,7 +23,7 @@ struct Held {
 /// lock.
 class Future {
  public:
-  Future(std::shared_ptr<Flight> flight, Held held, const CallInfo& info);
+  Future(Work work, Held held, const CallInfo& info);
   ~Future();
   Future(Future&&) = default;
   Future& operator=(Future&&) = delete;
@@ -42,7 +41,7 @@ class Future {
  private:
   void requireSameProcess() const;
 
-  std::shared_ptr<Flight> flight_; ///< null only in an object that was moved from
+  Work work_;
   Held held_;
   CallInfo info_;
   unsigned forks_;

@@ -68,8 +68,8 @@ nb::object make(Prepared& at, const Now& now, const Later& later) {
   Future::reap();
   if constexpr (kLater) {
     Rank::goesOn();
-    auto flight = at.self.ask(at.info, [&](OpenRank& rank) { return rank.start(later); });
-    return nb::cast(Future(std::move(flight), std::move(at.held), at.info));
+    Work work = at.self.ask(at.info, [&](OpenRank& rank) { return later(rank.comm()); });
+    return nb::cast(Future(std::move(work), std::move(at.held), at.info));
   } else {
     at.self.attend(at.info, [&](OpenRank& rank) { now(rank.comm()); });
     return std::move(at.held.result);

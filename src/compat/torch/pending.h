@@ -54,9 +54,9 @@ class Pending {
   std::shared_ptr<State> state_; ///< null: done
 };
 
-/// The calls of one rank. A rondo::Work keeps its communicator alive, and the program may keep the
-/// handle of a call that has ended. So the destructor waits until the calls have ended, replaces
-/// each by its result, and thereby lets the rank leave its group.
+/// The calls of one rank. The program may keep the handle of a call that has ended. So the
+/// destructor waits until the calls have ended, and replaces each by its result, which frees what
+/// it needed.
 class Calls {
  public:
   Calls();
