@@ -113,8 +113,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Waits until the outstanding calls of this rank have completed, at most for Options::timeout,
   /// and until the network has taken the messages that this rank sent. A call that needs other
   /// ranks completes only when they make it too. The destructor does not wait until the other ranks
-  /// destroy their communicators. Then this rank has left, also if a Work or a Buffer lives on. A
-  /// splitAsync(), exchangeAsync(), growAsync() or shrinkAsync() that has not ended delays that.
+  /// destroy their communicators. Then this rank has left, also if a Work or a Buffer lives on. It
+  /// leaves later only if a splitAsync(), exchangeAsync(), growAsync() or shrinkAsync() has not
+  /// ended, or if another thread waits for a Group with calls of other communicators too.
   ///
   /// Calls in flight on other ranks that cannot complete without this rank throw an Error whose
   /// text and culprit() name this rank. The code is peer_dead ("rank 1 left without entering

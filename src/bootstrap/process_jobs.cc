@@ -58,18 +58,18 @@ void ProcessJobs::end() {
   }
   if (!maker_.elsewhere()) endOpenings();
   std::vector<std::shared_ptr<Membership>> kept;
-  for (auto& [key, entry] : entries_)
-    if (entry.kept) kept.push_back(std::move(entry.kept));
   std::vector<std::shared_ptr<Hub>> hubs;
   {
     const base::NoFork whole;
     std::lock_guard lock(mutex_);
+    for (auto& [key, entry] : entries_)
+      if (entry.kept) kept.push_back(std::move(entry.kept));
+    entries_.clear();
     for (auto& [job, hub] : hubs_) hubs.push_back(std::move(hub));
     hubs_.clear();
   }
   // Members send bye before the hubs of this process send farewell.
   endTogether(std::move(kept), !maker_.elsewhere());
-  entries_.clear();
   endTogether(std::move(hubs), !maker_.elsewhere());
 }
 
@@ -172,10 +172,10 @@ class ProcessJobs::Opening {
       : jobs_(jobs), settings_(settings), key_(settings.job, settings.rank) {
     const base::NoFork whole;
     std::lock_guard lock(jobs_.mutex_);
+    if (process_ends) refuseAtExit();
     std::erase_if(jobs_.entries_, [](const auto& item) {
       return !item.second.opening && !item.second.kept && item.second.membership.expired();
     });
-    if (process_ends) refuseAtExit();
     Entry& entry = jobs_.entries_[key_];
     if (entry.opening)
       throw Error(ErrorCode::invalid_argument,
@@ -186,6 +186,7 @@ class ProcessJobs::Opening {
     membership_ = entry.membership.lock();
   }
   ~Opening() {
+    membership_.reset(); // it may say bye, and end() waits until that is done
     const base::NoFork whole;
     std::lock_guard lock(jobs_.mutex_);
     jobs_.entries_[key_].opening = false;

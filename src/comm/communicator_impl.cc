@@ -363,6 +363,7 @@ Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
 }
 
 void CommunicatorImpl::refuseInUse(const Region& region) {
+  if (::getpid() != process_) return; // a forked child makes no calls
   const ProgressLoop::Lock lock(progress_loop_);
   const engine::Run* user = engine_->findRun([&region](const engine::Run& run) {
     return region.holds(run.input) || region.holds(run.output);

@@ -120,8 +120,11 @@ std::optional<std::size_t> Work::waitAny(std::span<const Work> works,
       work.state_->attend();
       owners.add(*work.state_);
     }
-    if (owners.loops().empty()) return std::nullopt;
-    comm::ProgressLoop::run(owners.loops(), [&] { return first() != works.end() || stop.load(); });
+    if (owners.loops().empty()) // the communicators are gone, so their calls have ended
+      std::atomic_thread_fence(std::memory_order_acquire);
+    else
+      comm::ProgressLoop::run(owners.loops(),
+                              [&] { return first() != works.end() || stop.load(); });
   }
   const auto found = first();
   if (found == works.end()) return std::nullopt;

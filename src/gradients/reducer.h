@@ -1,6 +1,9 @@
 // State of a gradient reducer: which parameters each bucket still lacks, and what is in flight.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -70,6 +73,7 @@ class GradientReducer::Impl {
   void takeResults();
   void account(gradients::Clock::time_point waiting);
 
+  const pid_t process_ = ::getpid(); ///< a forked child does not wait for the calls of its parent
   const std::vector<Communicator*> communicators_;
   const std::vector<Parameter> parameters_;
   const GradientOptions options_;

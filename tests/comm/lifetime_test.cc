@@ -287,6 +287,21 @@ TEST_CASE("programs that a rank executes inherit nothing of its communicators") 
   }
 }
 
+TEST_CASE("a forked child may release a buffer that a call of its parent uses") {
+  auto ranks = Communicator::createAll(2, plainOptions("inproc"));
+  Buffer memory = ranks[0].allocate(sizeof(std::int32_t));
+  std::int32_t in = 4;
+  Work received = ranks[0].recvAsync(memory.data(), 1, i32, 1);
+  REQUIRE(Child([&] {
+            memory.release();
+            ranks.clear();
+            return 0;
+          }).end() == 0);
+  ranks[1].send(&in, 1, i32, 0);
+  received.wait();
+  REQUIRE(*static_cast<const std::int32_t*>(memory.data()) == 4);
+}
+
 TEST_CASE("a forked child drops its copy of a communicator and does no harm") {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     auto ranks = Communicator::createAll(2, plainOptions(transport));

@@ -2,12 +2,14 @@
 #include <barrier>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <utility>
 
 #include "gradients/model.h"
 #include "gradients/timeline.h"
 #include "plan/registry.h"
+#include "support/forked_child.h"
 #include "support/ranks.h"
 #include "support/test.h"
 
@@ -294,6 +296,32 @@ TEST_CASE("statistics: exposed time is inside wait(), overlap before it") {
                 bytes += times[i].bytes;
               }
               if (4 * bytes != seen.bytes) return "bytes of the buckets";
+              return {};
+            })) == "");
+  }
+}
+
+TEST_CASE("a forked child may destroy a reducer in the middle of a step") {
+  for (const char* transport : {"shm", "tcp"}) {
+    INFO(transport);
+    auto ranks = Communicator::createAll(2, plainOptions(transport));
+    std::vector<Model> models(2, Model({{10}, {20}}, true));
+    std::vector<std::unique_ptr<GradientReducer>> reducers(2);
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              const auto rank = static_cast<std::size_t>(comm.rank());
+              reducers[rank] = std::make_unique<GradientReducer>(comm, models[rank].parameters());
+              return {};
+            })) == "");
+    reducers[0]->begin();
+    for (const std::size_t i : {1U, 0U}) reducers[0]->ready(i); // rank 1 does not come yet
+    REQUIRE(Child([&] {
+              reducers.clear();
+              ranks.clear();
+              return 0;
+            }).end() == 0);
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              if (comm.rank() == 0) reducers[0]->wait();
+              else step(*reducers[1], models[1], 1, 0);
               return {};
             })) == "");
   }
