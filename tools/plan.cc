@@ -1,16 +1,20 @@
 // `rondo plan`: explains, proves and counts the plans of algorithms.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <thread>
 
+#include "model/profile.h"
 #include "model/tables.h"
 #include "plan/count.h"
 #include "plan/msccl.h"
 #include "plan/print.h"
 #include "plan/registry.h"
 #include "planner/rules_file.h"
+#include "planner/stored.h"
 #include "rondo/error.h"
 #include "rondo/options.h"
 #include "tools/bench/json.h"
@@ -172,6 +176,13 @@ void checkAlgorithms(const std::string& text, Collective collective) {
   }
 }
 
+/// The file of the profile that jobs on this machine use; empty: the default profile.
+std::string profileOfJobs(const Options& options) {
+  if (!options.profile.empty()) return options.profile;
+  const std::string stored = planner::profilePath(model::machineKey());
+  return ::access(stored.c_str(), R_OK) == 0 ? stored : "";
+}
+
 int compareAll(const PlanConfig& config) {
   const Options options = Options::fromEnvironment();
   checkAlgorithms(options.algorithm, collectiveOf(config));
@@ -191,6 +202,7 @@ int compareAll(const PlanConfig& config) {
   if (!traits(what.collective).movesData()) what.bytes = {0};
   // One description of the machine serves the rules and the prediction.
   NetworkConfig network = config.network;
+  if (network.profile.empty() && network.ideal.empty()) network.profile = profileOfJobs(options);
   if (network.link.empty() && config.network_channels) network.link = "loopback";
   const int share = largestNode(what.policy.layout, what.ranks);
   if (network.processors == 0 && config.oversubscribed) network.processors = std::max(share / 2, 1);

@@ -29,7 +29,7 @@ class Explaining {
                                                    " is not in 0 to " +
                                                    std::to_string(what.ranks - 1));
     by_rules_ = what.policy;
-    by_rules_.algorithms.clear();
+    if (!plan::excludes(what.policy.algorithms, what.collective)) by_rules_.algorithms.clear();
     by_rules_.rules_file = nullptr;
     by_model_ = by_rules_;
     by_model_.site = {planned.inside, planned.between, planned.processors, 0};

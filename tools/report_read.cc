@@ -25,7 +25,7 @@ using nlohmann::json;
 constexpr int kVersion = 2;
 constexpr std::uintmax_t kLargestFile = 1 << 30;
 constexpr std::size_t kLongestLine = 64 * 1024;
-constexpr std::int64_t kMostRanks = 1 << 20, kMost = std::int64_t{1} << 62;
+constexpr std::int64_t kMostRanks = 1 << 16, kMost = std::int64_t{1} << 62;
 
 template <class T>
 std::optional<T> maybe(const json& line, const char* key) {

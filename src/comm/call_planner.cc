@@ -6,6 +6,7 @@
 #include "device/window.h"
 #include "planner/explain.h"
 #include "planner/stored.h"
+#include "planner/suitability.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
@@ -47,10 +48,15 @@ planner::Decision CallPlanner::decide(const Call& call, plan::PlanCache& plans) 
   using By = planner::Decision::By;
   planner::Decision made = planner::decision(specOf(call), bytesOf(call), policy_, plans);
   if (made.by == By::user || made.by == By::rules_file) return made;
-  const auto measured = trials_.of(call.collective, bytesOf(call));
-  if (measured.empty()) return made;
-  made.choice = measured.front().choice;
-  made.by = By::measurement;
+  // The measured call may have had another root.
+  const plan::Spec spec = specOf(call);
+  const planner::Suitability serves(spec, bytesOf(call), policy_, plans);
+  for (const Trials::Timed& one : trials_.of(call.collective, bytesOf(call)))
+    if (serves(one.choice)) {
+      made.choice = one.choice;
+      made.by = By::measurement;
+      break;
+    }
   return made;
 }
 

@@ -135,7 +135,8 @@ std::vector<plan::Choice> candidates(const Call& call, const plan::Spec& spec,
                                      const planner::Policy& policy, plan::PlanCache& plans) {
   const std::size_t bytes = bytesOf(call);
   if (!Trials::measurable(call) || call.layout || policy.devices || spec.ranks < 2 ||
-      !plan::parseAlgorithms(policy.algorithms, call.collective).empty() ||
+      (!plan::parseAlgorithms(policy.algorithms, call.collective).empty() &&
+       !plan::excludes(policy.algorithms, call.collective)) ||
       planner::decision(spec, bytes, policy, plans).by == planner::Decision::By::rules_file)
     return {};
   const planner::Suitability serves(spec, bytes, policy, plans);

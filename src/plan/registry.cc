@@ -112,6 +112,14 @@ struct Lists {
   std::optional<List> general;
   std::map<Collective, List> own; ///< by collective; replaces the general list
   std::string passed_over;        ///< words of a wish without effect
+
+  /// The one that restricts the collective; none also if all its words have no effect.
+  std::optional<List> of(Collective collective) const {
+    const auto found = own.find(collective);
+    std::optional<List> list = found != own.end() ? found->second : general;
+    if (list && list->choices.empty()) list.reset();
+    return list;
+  }
 };
 
 class Parser {
@@ -269,14 +277,16 @@ std::string_view variableOf(std::string_view text) {
 
 std::string passedOver(std::string_view text) { return Parser(text).take().passed_over; }
 
+bool excludes(std::string_view text, Collective collective) {
+  const std::optional<List> list = Parser(text).take().of(collective);
+  return list && list->excludes;
+}
+
 std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective) {
-  const Lists lists = Parser(text).take();
-  const auto own = lists.own.find(collective);
-  if (own == lists.own.end() && !lists.general) return {};
-  const List& list = own != lists.own.end() ? own->second : *lists.general;
-  if (list.choices.empty()) return {}; // all words of a wish have no effect
-  auto result = allowed(list, collective);
-  if (result.empty() && list.excludes && !isWish(text) && !namesServing(collective).empty()) {
+  const std::optional<List> list = Parser(text).take().of(collective);
+  if (!list) return {};
+  auto result = allowed(*list, collective);
+  if (result.empty() && list->excludes && !isWish(text) && !namesServing(collective).empty()) {
     refuse("algorithm list " + inQuotes(text) + " leaves none for " +
            std::string(name(collective)) + "; there are: " + namesServing(collective));
   }

@@ -40,9 +40,14 @@ Choice parseChoice(std::string_view text);
 std::vector<std::string_view> choiceWords(std::string_view list);
 
 /// Parses NCCL's grammar (Options::algorithm). Returns the choices allowed for the collective, in
-/// order of preference; empty if the text does not restrict it. Throws Error(invalid_argument) for
+/// order of preference; empty if the text does not restrict it. If the text excludes algorithms
+/// ("^ring"), these are all others, in no order of preference. Throws Error(invalid_argument) for
 /// unknown words.
 std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective);
+
+/// Whether the text excludes algorithms of the collective, rather than naming those to use. Throws
+/// the errors of parseAlgorithms().
+bool excludes(std::string_view text, Collective collective);
 
 /// Whether the text begins with '?', which makes it a wish: other algorithms serve calls that none
 /// of the listed ones can serve. Words for algorithms that only NCCL has, or that cannot do the

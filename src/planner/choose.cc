@@ -2,7 +2,9 @@
 // rules', else any that can serve the call.
 #include "planner/choose.h"
 
+#include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "planner/rules.h"
 #include "planner/rules_file.h"
@@ -35,9 +37,15 @@ plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, const Policy& pol
         serves(choice))
       return choice;
   }
+  std::vector<plan::Choice> others;
   for (const plan::Algorithm* algorithm : plan::supporting(spec))
-    if (const plan::Choice choice{algorithm, 0}; serves(choice)) return choice;
-  throw Error(ErrorCode::unsupported, "no algorithm serves " + what(spec));
+    if (const plan::Choice choice{algorithm, 0}; serves(choice)) others.push_back(choice);
+  if (others.empty()) throw Error(ErrorCode::unsupported, "no algorithm serves " + what(spec));
+  if (!serves.excludes() || bytes == kUneven) return others.front();
+  // The user has excluded what the rules name.
+  return *std::ranges::min_element(others, {}, [&](const plan::Choice& one) {
+    return one.algorithm->cost(one.applied(spec), plan::Link(), static_cast<double>(bytes));
+  });
 }
 
 /// A decision tells the reasons of so many lines that are passed over, and the number of others.
@@ -74,16 +82,27 @@ Decision byRulesFile(const plan::Spec& spec, std::size_t bytes, const Policy& po
 Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
                   plan::PlanCache& plans) {
   const Suitability serves(spec, bytes, policy, plans);
+  const bool excludes = plan::excludes(policy.algorithms, spec.collective);
   std::string refused;
   for (const plan::Choice& choice : plan::parseAlgorithms(policy.algorithms, spec.collective)) {
     const std::string_view objection = serves.objection(choice);
-    if (objection.empty()) return {choice, Decision::By::user, plan::variableOf(policy.algorithms)};
+    if (objection.empty() && !excludes)
+      return {choice, Decision::By::user, plan::variableOf(policy.algorithms)};
+    if (objection.empty()) { // the planner chooses among those that are left
+      refused.clear();
+      break;
+    }
     refused += (refused.empty() ? "" : "; ") + choice.text() + " " + std::string(objection);
   }
   if (!refused.empty() && !plan::isWish(policy.algorithms))
     throw Error(ErrorCode::unsupported,
                 "the algorithms in RONDO_ALGO (Options::algorithm) cannot serve " + what(spec) +
                     ": " + refused);
+  if (!refused.empty() && excludes) {
+    Policy free = policy;
+    free.algorithms.clear();
+    return decision(spec, bytes, free, plans);
+  }
   Decision made = byRulesFile(spec, bytes, policy, serves);
   if (made.choice.algorithm) return made;
   const plan::Choice* const predicted =

@@ -1,6 +1,8 @@
 // Says why an algorithm cannot serve a call.
 #include "planner/suitability.h"
 
+#include <algorithm>
+
 namespace rondo::planner {
 
 namespace {
@@ -21,9 +23,16 @@ Suitability::Suitability(const plan::Spec& spec, std::size_t bytes, const Policy
     : spec_(spec),
       uneven_(bytes == kUneven),
       ordered_(policy.deterministic && reduces(spec.collective)),
-      plans_(plans) {}
+      plans_(plans) {
+  if (!plan::excludes(policy.algorithms, spec.collective)) return;
+  rest_ = plan::parseAlgorithms(policy.algorithms, spec.collective);
+  excluded_ =
+      plan::isWish(policy.algorithms) ? "is excluded by NCCL_ALGO" : "is excluded by RONDO_ALGO";
+}
 
 std::string_view Suitability::objection(const plan::Choice& choice) const {
+  const auto same = [&](const plan::Choice& one) { return one.algorithm == choice.algorithm; };
+  if (!rest_.empty() && std::ranges::none_of(rest_, same)) return excluded_;
   const plan::Spec spec = choice.applied(spec_);
   if (!choice.algorithm->supports(spec)) return unsupported(choice.algorithm, spec);
   if (!uneven_ && !ordered_) return {};

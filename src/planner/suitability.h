@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <vector>
 
 #include "plan/plan_cache.h"
 #include "plan/registry.h"
@@ -18,6 +19,8 @@ class Suitability {
 
   /// The reason why it cannot serve the call; empty if it can.
   std::string_view objection(const plan::Choice& choice) const;
+  /// Whether the user excludes algorithms of this collective.
+  bool excludes() const { return !rest_.empty(); }
   bool operator()(const plan::Choice& choice) const {
     return choice.algorithm && objection(choice).empty();
   }
@@ -26,6 +29,8 @@ class Suitability {
   const plan::Spec& spec_;
   const bool uneven_, ordered_;
   plan::PlanCache& plans_;
+  std::vector<plan::Choice> rest_; ///< those that the user did not exclude; empty: no exclusions
+  std::string_view excluded_;      ///< the objection to the others
 };
 
 } // namespace rondo::planner

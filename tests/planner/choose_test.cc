@@ -4,6 +4,7 @@
 
 #include "plan/facts.h"
 #include "rondo/error.h"
+#include "support/caught.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -42,6 +43,40 @@ TEST_CASE("a wish is followed if possible, otherwise the rules choose") {
         planner::choose(allreduce, 8, {"", true}).text());
   CHECK(planner::choose(allreduce, 8, {"?nvls"}).text() ==
         planner::choose(allreduce, 8, {""}).text());
+}
+
+TEST_CASE("after an exclusion the planner chooses among the other algorithms as usual") {
+  const auto chosen = [](const std::string& list, std::size_t bytes, bool deterministic = false) {
+    return planner::decision({.collective = Collective::allreduce, .ranks = 8}, bytes,
+                             {.algorithms = list, .deterministic = deterministic});
+  };
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 14, std::size_t{1} << 26})
+    for (const char* unused : {"^nvls", "?^nvls", "allreduce:^bruck,nvls"}) {
+      INFO(unused << ", " << bytes << " B");
+      const planner::Decision decided = chosen(unused, bytes);
+      CHECK(decided.choice.text() == chosen("", bytes).choice.text());
+      CHECK(decided.by == planner::Decision::By::rules);
+    }
+  REQUIRE(chosen("", 1 << 26).choice.text() == "ring");
+  const std::string other = chosen("^ring", 1 << 26).choice.text();
+  CHECK(other != "ring");
+  CHECK(other != "oneshot"); // the first in the table of algorithms
+}
+
+TEST_CASE(
+    "a wish whose exclusions leave no algorithm that can serve is ignored, a list is refused") {
+  std::string ordered = "^"; // all that deterministic mode can use
+  for (const plan::Algorithm* one :
+       plan::supporting({.collective = Collective::allreduce, .ranks = 4}))
+    if (plan::Facts(*one, {Collective::allreduce, 4}).inRankOrder())
+      ordered += (ordered == "^" ? "" : ",") + std::string(one->name);
+  const plan::Spec spec{.collective = Collective::allreduce, .ranks = 4};
+  CHECK(planner::choose(spec, 8, {"?" + ordered, true}).text() ==
+        planner::choose(spec, 8, {"", true}).text());
+  CHECK(says(caught([&] {
+               planner::choose(spec, 8, {ordered, true});
+             }),
+             ErrorCode::unsupported, {"RONDO_ALGO", "does not reduce in rank order"}));
 }
 
 TEST_CASE(

@@ -292,6 +292,12 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
   CHECK(read["calls"][1]["candidates"][0]["seconds"] > 1);
   CHECK(disagreed.err.find("was made on another machine (elsewhere") != std::string::npos);
 
+  // As in a job, RONDO_PROFILE names the profile.
+  const Outcome by_variable = shell("RONDO_PROFILE=" + folder.file("p.json") +
+                                    " $RONDO plan allreduce -p 8 --bytes 1M --explain");
+  CHECK(by_variable.out == disagreed.out);
+  CHECK(shell("RONDO_PROFILE=/no/file $RONDO plan allreduce -p 8 --explain").status != 0);
+
   const Outcome nodes = shell("$RONDO plan allreduce -p 8 --bytes 16M --explain --layout 4x2");
   CHECK(nodes.out.find(
             "* the planner chooses hierarchical: several nodes have several ranks, and blocks "
@@ -316,6 +322,10 @@ TEST_CASE("plan: a table and --explain obey RONDO_ALGO and RONDO_DETERMINISTIC, 
   CHECK(nlohmann::json::parse(json.out)["calls"][0]["decided_by"] == "RONDO_ALGO");
   const Outcome nccl = shell("NCCL_ALGO=Tree" + plan + " --explain --json");
   CHECK(nlohmann::json::parse(nccl.out)["calls"][0]["decided_by"] == "NCCL_ALGO");
+
+  // An exclusion leaves the choice to the planner.
+  const Outcome rest = shell("NCCL_ALGO='^nvls'" + plan + " --explain");
+  CHECK(countOf(rest.out, "* the planner chooses direct, by the rule for") == 1);
 
   const Outcome wrong = shell("RONDO_ALGO=rnig" + plan);
   CHECK(wrong.status == 2);
