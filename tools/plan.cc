@@ -1,13 +1,11 @@
 // `rondo plan`: explains, proves and counts the plans of algorithms.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <thread>
 
-#include "model/profile.h"
+#include "model/profile_file.h"
 #include "model/tables.h"
 #include "plan/count.h"
 #include "plan/msccl.h"
@@ -180,7 +178,12 @@ void checkAlgorithms(const std::string& text, Collective collective) {
 std::string profileOfJobs(const Options& options) {
   if (!options.profile.empty()) return options.profile;
   const std::string stored = planner::profilePath(model::machineKey());
-  return ::access(stored.c_str(), R_OK) == 0 ? stored : "";
+  try {
+    model::readProfile(stored);
+    return stored;
+  } catch (const Error&) { // there is none, or it is damaged
+    return "";
+  }
 }
 
 int compareAll(const PlanConfig& config) {

@@ -95,7 +95,7 @@ Table decide(int ranks, const Policy& policy, const model::Profile& profile) {
     const plan::Spec spec{.collective = collective, .ranks = ranks, .layout = policy.layout};
     plan::PlanCache plans(0);
     table.set(collective,
-              fastest(predicted(spec, policy, site.network(), plans), spec, rules, plans));
+              fastest(predicted(spec, rules, site.network(), plans), spec, rules, plans));
   }
   return table;
 }
