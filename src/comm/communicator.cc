@@ -59,7 +59,8 @@ std::vector<Communicator> Communicator::createAll(int size, const Options& given
 
 namespace {
 
-/// Runs `make` on a new thread.
+/// Runs `make` on a new thread. A future that is kept also keeps `make`, which must therefore drop
+/// its communicator at its end.
 template <class Make>
 auto onThread(Make make) {
   try {
@@ -78,12 +79,13 @@ std::future<Communicator> Communicator::createAsync(const Rendezvous& meet,
 }
 
 std::future<std::optional<Communicator>> Communicator::splitAsync(int color, int key) {
-  return onThread(
-      [impl = impl_, color, key, turn = impl_->nextTurn()]() -> std::optional<Communicator> {
-        auto made = impl->split(color, key, turn);
-        if (!made) return std::nullopt;
-        return Communicator(std::move(made));
-      });
+  return onThread([impl = impl_, color, key,
+                   turn = impl_->nextTurn()]() mutable -> std::optional<Communicator> {
+    const auto own = std::move(impl);
+    auto made = own->split(color, key, turn);
+    if (!made) return std::nullopt;
+    return Communicator(std::move(made));
+  });
 }
 
 std::vector<std::vector<std::byte>> Communicator::exchange(std::span<const std::byte> own) {
@@ -93,7 +95,10 @@ std::vector<std::vector<std::byte>> Communicator::exchange(std::span<const std::
 std::future<std::vector<std::vector<std::byte>>> Communicator::exchangeAsync(
     std::span<const std::byte> own) {
   return onThread([impl = impl_, own = std::vector(own.begin(), own.end()),
-                   turn = impl_->nextTurn()] { return impl->exchange(own, turn); });
+                   turn = impl_->nextTurn()]() mutable {
+    const auto last = std::move(impl);
+    return last->exchange(own, turn);
+  });
 }
 
 Communicator Communicator::shrink(std::span<const int> excluded) {
@@ -102,14 +107,18 @@ Communicator Communicator::shrink(std::span<const int> excluded) {
 
 std::future<Communicator> Communicator::shrinkAsync(std::span<const int> excluded) {
   return onThread([impl = impl_, session = impl_->shrink(excluded)]() mutable {
-    return Communicator(impl->openChild(std::move(session), true));
+    const auto own = std::move(impl);
+    return Communicator(own->openChild(std::move(session), true));
   });
 }
 
 Communicator Communicator::shrink() { return Communicator(impl_->shrink()); }
 
 std::future<Communicator> Communicator::shrinkAsync() {
-  return onThread([impl = impl_] { return Communicator(impl->shrink()); });
+  return onThread([impl = impl_]() mutable {
+    const auto own = std::move(impl);
+    return Communicator(own->shrink());
+  });
 }
 
 Communicator Communicator::grow(int newcomers) {
@@ -122,8 +131,9 @@ Communicator Communicator::grow(int newcomers, const UniqueId& id) {
 
 std::future<Communicator> Communicator::growAsync(int newcomers,
                                                   const std::optional<UniqueId>& id) {
-  return onThread([impl = impl_, newcomers, id, turn = impl_->nextTurn()] {
-    return Communicator(impl->grow(newcomers, id, turn));
+  return onThread([impl = impl_, newcomers, id, turn = impl_->nextTurn()]() mutable {
+    const auto own = std::move(impl);
+    return Communicator(own->grow(newcomers, id, turn));
   });
 }
 

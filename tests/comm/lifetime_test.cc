@@ -101,6 +101,17 @@ TEST_CASE("a destroyed communicator's rank has left, also if a work and a buffer
   }
 }
 
+TEST_CASE("a destroyed communicator's rank has left, also if a ready future lives on") {
+  Options options = plainOptions();
+  options.timeout = seconds(200);
+  auto ranks = Communicator::createAll(2, options);
+  auto first = ranks[0].exchangeAsync({}), second = ranks[1].exchangeAsync({});
+  first.wait();
+  second.wait();
+  ranks.pop_back();
+  REQUIRE(codeOf([&] { ranks[0].barrier(); }) == ErrorCode::peer_dead);
+}
+
 TEST_CASE("a work that outlives its failed communicator throws its error") {
   auto ranks = Communicator::createAll(2, plainOptions());
   std::int32_t out = 0;
