@@ -73,7 +73,8 @@ void ProcessJobs::end() {
   endTogether(std::move(hubs), !maker_.elsewhere());
 }
 
-/// An opening that has not met its hub yet ends by its own deadline.
+/// An opening that has not met its hub yet ends by its own deadline. One of this thread cannot end:
+/// a signal's handler that interrupted it called exit().
 void ProcessJobs::endOpenings() {
   for (;; std::this_thread::sleep_for(kLook)) {
     std::vector<std::shared_ptr<Membership>> met;
@@ -82,9 +83,9 @@ void ProcessJobs::endOpenings() {
       const base::NoFork whole;
       const std::lock_guard lock(mutex_);
       for (const auto& [key, entry] : entries_) {
-        any = any || entry.opening;
-        auto membership = entry.membership.lock();
-        if (entry.opening && membership) met.push_back(std::move(membership));
+        if (!entry.opening || entry.opens == std::this_thread::get_id()) continue;
+        any = true;
+        if (auto membership = entry.membership.lock()) met.push_back(std::move(membership));
       }
     }
     if (!any) return;
@@ -183,6 +184,7 @@ class ProcessJobs::Opening {
                       " of this job is being opened twice at the same time in this process",
                   settings.rank);
     entry.opening = true;
+    entry.opens = std::this_thread::get_id();
     membership_ = entry.membership.lock();
   }
   ~Opening() {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "base/fork.h"
 #include "bootstrap/hub.h"
@@ -65,6 +66,7 @@ class ProcessJobs {
     std::weak_ptr<Membership> membership;
     std::shared_ptr<Membership> kept;
     bool opening = false;
+    std::thread::id opens = {}; ///< the thread that opens it
   };
 
   /// Null also for a copy from the process that forked this one, and when the process is ending,
