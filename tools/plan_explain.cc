@@ -141,7 +141,7 @@ class Explaining {
       }
       if (block(bytes) > rule.up_to) above = rule.up_to;
     }
-    return text + ": no rule applies, and it is the first that can serve the call.";
+    return text + ": no rule names an algorithm that can serve the call.";
   }
 
   const Comparison& what_;

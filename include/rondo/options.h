@@ -21,7 +21,8 @@ enum class LogLevel { none, error, warn, info, trace };
 /// and trace_folder, all ranks use rank 0's value.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
-  /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
+  /// "ring;allreduce:tree,ring;broadcast:^chain" ('^': the planner chooses, but none of these).
+  /// Empty: the planner chooses.
   /// "parameter_server/4" uses 4 servers; "hierarchical(linear,ring)" uses linear inside nodes and
   /// ring between them. With a leading '?', as in "?ring", calls that no listed algorithm can serve
   /// use another one; NCCL_ALGO is always read that way.

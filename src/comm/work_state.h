@@ -18,7 +18,7 @@ class CommunicatorImpl;
 /// One asynchronous call, or a group of them.
 class WorkState : public std::enable_shared_from_this<WorkState> {
  public:
-  /// Empty: a group. Gone once the Communicator has been destroyed, which the call did not outlive.
+  /// Empty for a group. It expires when the Communicator is destroyed; the call has ended by then.
   std::weak_ptr<CommunicatorImpl> communicator;
   std::unique_ptr<const KeptCall> call; ///< only in a Group
   Stream stream;                        ///< only in a Group: the stream of the call

@@ -66,6 +66,16 @@ TEST_CASE("a communicator may be a global object, which ends after main()") {
   }
 }
 
+TEST_CASE("a signal's handler may call exit() while its thread creates a communicator") {
+  // Objects of the interrupted call are not freed.
+  const std::string job =
+      "ASAN_OPTIONS=detect_leaks=0 RONDO_INIT_TIMEOUT=1000 timeout 100 " RONDO_TEST_PROGRAMS
+      "/program_exit_in_handler";
+  const int status = std::system(job.c_str());
+  REQUIRE(WIFEXITED(status));
+  REQUIRE(WEXITSTATUS(status) == 3);
+}
+
 TEST_CASE("a group's calls on a communicator that was destroyed meanwhile are not made") {
   auto ranks = Communicator::createAll(2, plainOptions());
   auto others = Communicator::createAll(1, plainOptions());
