@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "rondo/detail/shims.h"
+#include "support/caught.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "support/uneven_case.h"
@@ -96,6 +97,35 @@ TEST_CASE("invalid blocks are refused by name, and the communicator goes on", "[
   REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
             return gatherv({2, 0, false, false}, comm);
           })) == "");
+}
+
+// Proves: ranks that pass different counts for a block are told, also if the counts differ by whole
+// messages, and no rank gets part of a block without an error.
+TEST_CASE("counts of a block that differ by whole messages are a mismatch", "[uneven]") {
+  constexpr std::size_t kMessage = 4096 / sizeof(std::uint32_t);
+  for (const char* transport : {"inproc", "shm", "tcp"})
+    for (const std::size_t sent : {1, 2, 3, 4}) {
+      const std::size_t received = 2;
+      if (sent == received) continue;
+      Options options = plainOptions(transport);
+      options.channel_bytes = 16 << 10;
+      options.channel_depth = 4;
+      auto ranks = Communicator::createAll(2, options);
+      std::vector<Caught> seen(2);
+      onRanks(ranks, [&](Communicator& comm) -> std::string {
+        Words input(4 * kMessage), output(4 * kMessage);
+        const Sizes counts = {0, received * kMessage}, offsets = {0, 0};
+        seen[static_cast<std::size_t>(comm.rank())] = caught([&] {
+          comm.gatherv(input.data(), comm.rank() == 0 ? 0 : sent * kMessage, output.data(),
+                       {counts, offsets}, DataType::uint32, 0);
+          comm.barrier(); // a sender may be ahead of the error
+        });
+        return {};
+      });
+      INFO(transport << ", rank 1 sends " << sent << " messages, rank 0 expects " << received);
+      for (const Caught& one : seen)
+        CHECK(says(one, ErrorCode::mismatch, {"rank 1", "pass different counts for this block"}));
+    }
 }
 
 // Proves: known blocks do not skip the check of the buffers' positions.
