@@ -68,7 +68,10 @@ CallCache::Known* CallCache::checkUneven(const Call& call) {
 }
 
 CallCache::Known CallCache::make(const Call& call, engine::BoundPlan plan, int rank, int size) {
-  return {std::move(plan), buffersOf(call, rank, size), sign(call)};
+  const Buffers buffers = buffersOf(call, rank, size);
+  plan.of_input = {buffers.input_at, buffers.input_at + buffers.input_bytes};
+  plan.of_output = {buffers.output_at, buffers.output_at + buffers.output_bytes};
+  return {std::move(plan), buffers, sign(call)};
 }
 
 CallCache::Known& CallCache::add(const Call& call, engine::BoundPlan plan) {

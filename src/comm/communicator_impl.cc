@@ -366,7 +366,8 @@ void CommunicatorImpl::refuseInUse(const Region& region) {
   if (::getpid() != process_) return; // a forked child makes no calls
   const ProgressLoop::Lock lock(progress_loop_);
   const engine::Run* user = engine_->findRun([&region](const engine::Run& run) {
-    return region.holds(run.input) || region.holds(run.output);
+    return region.overlaps(run.input, run.plan->of_input) ||
+           region.overlaps(run.output, run.plan->of_output);
   });
   if (user)
     throw Error(ErrorCode::invalid_argument,

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+
+#include "engine/bound_plan.h"
 
 namespace rondo::comm {
 
@@ -21,10 +24,11 @@ class Region {
 
   void* data() const { return data_; }
   std::size_t size() const { return bytes_; }
-  bool holds(const void* address) const {
-    const auto* at = static_cast<const std::byte*>(address);
-    const auto* begin = static_cast<const std::byte*>(data_);
-    return at >= begin && at < begin + mapped_;
+  /// Whether a call that uses these bytes of the buffer at `address` uses memory of the region.
+  bool overlaps(const void* address, const engine::UsedBytes& used) const {
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    const auto begin = reinterpret_cast<std::uintptr_t>(data_);
+    return used.begin < used.end && at + used.begin < begin + mapped_ && at + used.end > begin;
   }
 
  private:

@@ -71,6 +71,11 @@ struct FastStep {
   std::size_t take_below = 0; ///< see SlotRing::release()
 };
 
+/// The bytes that a call uses of a buffer, relative to the buffer's address. Empty: it uses none.
+struct UsedBytes {
+  std::size_t begin = 0, end = 0;
+};
+
 struct DevicePlan;
 
 /// A plan::Tiling with ends. It is built once for each plan and shape. It is constant, except for
@@ -107,6 +112,7 @@ struct BoundPlan {
   /// How many of these come first that wait for no peer and send no body of more than 40 bytes
   /// (SlotRing::kInlineBytes). 0 if all steps are like that.
   std::size_t fast_sends = 0;
+  UsedBytes of_input, of_output;
   std::size_t users = 0;              ///< runs in flight and captured graphs that use it
   std::shared_ptr<DevicePlan> device; ///< state of the CUDA engine for this plan
 

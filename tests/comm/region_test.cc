@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 
+#include "support/caught.h"
 #include "support/paths.h"
 #include "support/ranks.h"
 #include "support/shared_memory.h"
@@ -80,6 +81,27 @@ TEST_CASE("released memory is given back, even if peers have read it", "[region]
             return {};
           })) == "");
   CHECK(sharedMemory().resident_kib < kFewKib);
+}
+
+// Proves: the whole of a call's buffer counts, not only its beginning.
+TEST_CASE("a buffer is not released while a call uses the end of its memory", "[region]") {
+  auto ranks = Communicator::createAll(2, plainOptions("shm"));
+  void* const memory =
+      ::mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto* const words = static_cast<std::uint32_t*>(memory);
+  std::fill_n(words, 2 * kWords, 3u);
+  Buffer second = ranks[0].registerBuffer(words + kWords, kBytes);
+  Work sent = ranks[0].sendAsync(words, kWords + 1, kType, 1); // one word of it
+  CHECK(says(caught([&] { second.release(); }), ErrorCode::invalid_argument, {"released while"}));
+  std::vector<std::uint32_t> received(kWords + 1);
+  ranks[1].recvAsync(received.data(), received.size(), kType, 0).wait();
+  sent.wait();
+  CHECK(all(received, 3));
+  sent = ranks[0].sendAsync(words, kWords, kType, 1); // ends where it begins
+  second.release();
+  ranks[1].recvAsync(received.data(), kWords, kType, 0).wait();
+  sent.wait();
+  ::munmap(memory, 2 * kBytes);
 }
 
 TEST_CASE("memory that a process releases does not stay mapped in its peers", "[region]") {
