@@ -167,7 +167,7 @@ class PendingPort {
   /// Null until both ends are connected. Throws Error(transport | peer_dead | system | timeout).
   /// Must not be called again after it has returned a port.
   virtual std::unique_ptr<Port> poll() = 0;
-  /// Restarts poll()'s deadline, because no call waits for the peer yet.
+  /// Restarts poll()'s deadline, for callers that have a deadline of their own or none.
   virtual void extend() {}
 };
 

@@ -181,10 +181,14 @@ bool HostEngine::advance(Run& run) {
   return true;
 }
 
-/// On the plan's first run: whether all its channels are open.
+/// On the plan's first run: whether all its channels are open. Opening has no deadline here: the
+/// peer may come as late as the run's deadline allows.
 bool HostEngine::connect(BoundPlan& plan) {
   bool all = true;
-  for (End* end : plan.ends) all &= fabric_.ready(*end);
+  for (End* end : plan.ends) {
+    if (end->pending) end->pending->extend();
+    all &= fabric_.ready(*end);
+  }
   if (!all) return false;
   for (End* end : plan.ends) {
     if (end->sender) plan.network_out.push_back(end);

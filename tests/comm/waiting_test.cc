@@ -83,6 +83,24 @@ TEST_CASE("a callback's wait ends at the deadline, with an error in both waits")
   CHECK(outer == ErrorCode::timeout);
 }
 
+// Proves: a call's only deadline is the timeout that is set when it waits, also while its channels
+// are being opened. By its options, opening may take 2.1 s here.
+TEST_CASE("the first call waits for a late peer as long as setTimeout() says") {
+  std::vector<Communicator> ranks;
+  for (const char* transport : {"shm", "tcp"}) {
+    Options options = endingAfter(100ms, transport);
+    options.init_timeout = 2s;
+    for (Communicator& one : Communicator::createAll(2, options)) ranks.push_back(std::move(one));
+  }
+  for (Communicator& one : ranks) one.setTimeout(60s);
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            if (comm.rank() == 1) std::this_thread::sleep_for(2500ms);
+            std::int32_t x = 1, sum = 0;
+            comm.allReduce(&x, &sum, 1, i32, ReduceOp::sum);
+            return sum == 2 ? "" : "not the sum";
+          })) == "");
+}
+
 // Proves: waitAny() returns the first call that ends, and delays none of the others.
 TEST_CASE("waitAny gives the call that ends while another one goes on") {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
