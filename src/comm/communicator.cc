@@ -2,8 +2,8 @@
 #include "rondo/communicator.h"
 
 #include <exception>
+#include <future>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -11,6 +11,7 @@
 #include "comm/call.h"
 #include "comm/communicator_impl.h"
 #include "comm/region.h"
+#include "rondo/detail/shims.h"
 
 namespace rondo {
 
@@ -33,30 +34,6 @@ Communicator Communicator::create(const Rendezvous& meet, const Options& options
       comm::CommunicatorImpl::open(bootstrap::Session::open(meet, options), options, {}));
 }
 
-std::vector<Communicator> Communicator::createAll(int size, const Options& given) {
-  Options options = given;
-  options.bind.clear(); // of threads that are gone when the ranks begin
-  const Rendezvous meet = Rendezvous::inProcess(size);
-  const auto ranks = static_cast<std::size_t>(size);
-  std::vector<std::optional<Communicator>> made(ranks);
-  std::vector<std::exception_ptr> errors(ranks);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank, at = static_cast<std::size_t>(rank)] {
-      try {
-        made[at].emplace(create(meet.as(rank), options));
-      } catch (...) {
-        errors[at] = std::current_exception();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
-  std::vector<Communicator> all;
-  for (auto& one : made) all.push_back(std::move(*one));
-  return all;
-}
-
 namespace {
 
 /// Runs `make` on a new thread. A future that is kept also keeps `make`, which must therefore drop
@@ -71,7 +48,45 @@ auto onThread(Make make) {
   }
 }
 
+/// The same for an operation that all ranks of `parent` take part in: they do not wait for this
+/// rank if there is no thread.
+template <class Make>
+auto onThread(comm::CommunicatorImpl& parent, Make make) {
+  try {
+    return onThread(std::move(make));
+  } catch (const Error& error) {
+    parent.abort(error.what());
+    throw;
+  }
+}
+
 } // namespace
+
+std::vector<Communicator> Communicator::createAll(int size, const Options& given) {
+  Options options = given;
+  options.bind.clear(); // of threads that are gone when the ranks begin
+  const Rendezvous meet = Rendezvous::inProcess(size);
+  std::vector<std::future<Communicator>> made;
+  try {
+    for (int rank = 0; rank < size; ++rank) made.push_back(createAsync(meet.as(rank), options));
+  } catch (const Error& error) {
+    const auto rank = static_cast<int>(made.size());
+    if (rank > 0)
+      detail::Shims::decline(meet.as(rank), {error.code(), error.what(), rank}, options);
+    throw;
+  }
+  std::vector<Communicator> all;
+  std::exception_ptr first;
+  for (std::future<Communicator>& one : made) {
+    try {
+      all.push_back(one.get());
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+  return all;
+}
 
 std::future<Communicator> Communicator::createAsync(const Rendezvous& meet,
                                                     const Options& options) {
@@ -79,13 +94,14 @@ std::future<Communicator> Communicator::createAsync(const Rendezvous& meet,
 }
 
 std::future<std::optional<Communicator>> Communicator::splitAsync(int color, int key) {
-  return onThread([impl = impl_, color, key,
+  return onThread(*impl_,
+                  [impl = impl_, color, key,
                    turn = impl_->nextTurn()]() mutable -> std::optional<Communicator> {
-    const auto own = std::move(impl);
-    auto made = own->split(color, key, turn);
-    if (!made) return std::nullopt;
-    return Communicator(std::move(made));
-  });
+                    const auto own = std::move(impl);
+                    auto made = own->split(color, key, turn);
+                    if (!made) return std::nullopt;
+                    return Communicator(std::move(made));
+                  });
 }
 
 std::vector<std::vector<std::byte>> Communicator::exchange(std::span<const std::byte> own) {
@@ -94,8 +110,8 @@ std::vector<std::vector<std::byte>> Communicator::exchange(std::span<const std::
 
 std::future<std::vector<std::vector<std::byte>>> Communicator::exchangeAsync(
     std::span<const std::byte> own) {
-  return onThread([impl = impl_, own = std::vector(own.begin(), own.end()),
-                   turn = impl_->nextTurn()]() mutable {
+  return onThread(*impl_, [impl = impl_, own = std::vector(own.begin(), own.end()),
+                           turn = impl_->nextTurn()]() mutable {
     const auto last = std::move(impl);
     return last->exchange(own, turn);
   });
@@ -106,7 +122,7 @@ Communicator Communicator::shrink(std::span<const int> excluded) {
 }
 
 std::future<Communicator> Communicator::shrinkAsync(std::span<const int> excluded) {
-  return onThread([impl = impl_, session = impl_->shrink(excluded)]() mutable {
+  return onThread(*impl_, [impl = impl_, session = impl_->shrink(excluded)]() mutable {
     const auto own = std::move(impl);
     return Communicator(own->openChild(std::move(session), true));
   });
@@ -115,7 +131,7 @@ std::future<Communicator> Communicator::shrinkAsync(std::span<const int> exclude
 Communicator Communicator::shrink() { return Communicator(impl_->shrink()); }
 
 std::future<Communicator> Communicator::shrinkAsync() {
-  return onThread([impl = impl_]() mutable {
+  return onThread(*impl_, [impl = impl_]() mutable {
     const auto own = std::move(impl);
     return Communicator(own->shrink());
   });
@@ -131,7 +147,7 @@ Communicator Communicator::grow(int newcomers, const UniqueId& id) {
 
 std::future<Communicator> Communicator::growAsync(int newcomers,
                                                   const std::optional<UniqueId>& id) {
-  return onThread([impl = impl_, newcomers, id, turn = impl_->nextTurn()]() mutable {
+  return onThread(*impl_, [impl = impl_, newcomers, id, turn = impl_->nextTurn()]() mutable {
     const auto own = std::move(impl);
     return Communicator(own->grow(newcomers, id, turn));
   });

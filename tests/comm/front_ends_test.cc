@@ -1,5 +1,6 @@
 // Tests what front ends need in addition to calls: handles that can be polled, failures that can be
 // queried, groups that can be dropped, and communicators of the surviving ranks.
+#include <pthread.h>
 
 #include "support/caught.h"
 #include "support/ranks.h"
@@ -19,6 +20,29 @@ auto madeWithin(Future& future) {
   REQUIRE(future.wait_for(std::chrono::seconds(60)) == std::future_status::ready);
   return future.get();
 }
+
+/// While it exists, no thread can start: none has memory for its stack.
+class NoThreads {
+ public:
+  NoThreads() {
+    ::pthread_attr_init(&usual_);
+    ::pthread_getattr_default_np(&usual_);
+    pthread_attr_t huge{};
+    ::pthread_attr_init(&huge);
+    ::pthread_attr_setstacksize(&huge, std::size_t{1} << 46);
+    ::pthread_setattr_default_np(&huge);
+    ::pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    ::pthread_setattr_default_np(&usual_);
+    ::pthread_attr_destroy(&usual_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t usual_{};
+};
 
 } // namespace
 
@@ -54,6 +78,20 @@ TEST_CASE("get() throws the error of createAsync()") {
   options.init_timeout = std::chrono::milliseconds(50);
   auto alone = Communicator::createAsync(Rendezvous::inProcess(2).as(1), options);
   CHECK(says(caught([&] { alone.get(); }), ErrorCode::init_failed, {"rank 0"}));
+}
+
+// Proves: the error is thrown where the thread was to start, and the other ranks do not wait.
+TEST_CASE("a thread that cannot start is an error on every rank") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  {
+    const NoThreads none;
+    CHECK(says(caught([] { Communicator::createAll(2, plainOptions()); }), ErrorCode::system,
+               {"cannot start a thread"}));
+    CHECK(says(caught([&] { ranks[0].splitAsync(0, 0); }), ErrorCode::system,
+               {"cannot start a thread"}));
+  }
+  CHECK(says(caught([&] { ranks[1].split(0, 0); }), ErrorCode::aborted,
+             {"rank 0", "cannot start a thread"}));
 }
 
 // Proves: a failure is known on every rank, with its culprit, without another call.
