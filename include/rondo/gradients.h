@@ -29,7 +29,8 @@ struct Parameter {
 /// Gives every rank's parameters the values of rank `root`; collective. It is for initial values,
 /// and for tensors without gradients (running statistics). All ranks must list the same tensors in
 /// the same order. Otherwise every rank throws Error(mismatch), which names the first tensor that
-/// differs and two ranks.
+/// differs and two ranks. In an open Group, whose calls have no results yet:
+/// Error(invalid_argument).
 RONDO_API void broadcastParameters(Communicator& comm, std::span<const Parameter> parameters,
                                    int root = 0);
 

@@ -40,6 +40,9 @@ class RONDO_API Group {
   /// different communicators as running at the same time.
   std::chrono::nanoseconds predict() const;
 
+  /// Whether this thread has an open group, so that its calls are only recorded.
+  static bool isOpen();
+
  private:
   Work leave(bool attended);
   bool open_ = true;

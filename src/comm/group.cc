@@ -36,6 +36,8 @@ std::chrono::nanoseconds Group::predict() const {
   return std::chrono::nanoseconds(std::llround(comm::PendingGroup::predict() * 1e9));
 }
 
+bool Group::isOpen() { return comm::PendingGroup::open(); }
+
 Work Group::leave(bool attended) {
   if (!open_)
     throw Error(ErrorCode::invalid_argument, "Group: end() or start() after the group has ended");

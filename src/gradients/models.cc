@@ -42,6 +42,13 @@ void checkParameters(std::span<const Parameter> parameters) {
   }
 }
 
+void refuseInGroup(const std::string& function) {
+  if (Group::isOpen())
+    throw Error(
+        ErrorCode::invalid_argument,
+        function + ": this thread has an open Group, which only records calls: end it first");
+}
+
 void compareModels(Communicator& comm, std::span<const Parameter> parameters) {
   std::vector<std::string> texts;
   for (const Parameter& one : parameters) texts.push_back(describe(one));
@@ -55,6 +62,7 @@ void compareModels(Communicator& comm, std::span<const Parameter> parameters) {
 } // namespace gradients
 
 void broadcastParameters(Communicator& comm, std::span<const Parameter> parameters, int root) {
+  gradients::refuseInGroup("broadcastParameters");
   gradients::compareModels(comm, parameters);
   Group group;
   for (const Parameter& one : parameters)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "rondo/gradients.h"
 
@@ -15,5 +16,9 @@ void compareModels(Communicator& comm, std::span<const Parameter> parameters);
 /// Throws Error(invalid_argument) for a parameter without a name or a value, of a type that is not
 /// floating-point, or with the name of another parameter.
 void checkParameters(std::span<const Parameter> parameters);
+
+/// Throws Error(invalid_argument) in the name of `function` if this thread has an open Group. Its
+/// calls would only be recorded, but the function needs their results.
+void refuseInGroup(const std::string& function);
 
 } // namespace rondo::gradients

@@ -48,6 +48,7 @@ GradientReducer::Impl::Impl(std::vector<Communicator*> communicators,
       entries_(parameters_.size()),
       used_(parameters_.size(), 1) {
   try {
+    gradients::refuseInGroup("GradientReducer");
     gradients::checkOptions(options_, communicators_);
     gradients::checkParameters(parameters_);
     gradients::checkHook(options_, parameters_);
@@ -174,6 +175,7 @@ int GradientReducer::Impl::open(bool with_data) {
 }
 
 void GradientReducer::Impl::begin(bool synchronize) {
+  requireNoGroup("begin");
   if (open_) fail("begin: wait() was not called for the last step");
   began_ = Clock::now();
   first_ready_ = {};
@@ -294,6 +296,7 @@ void GradientReducer::Impl::checkComplete() {
 }
 
 void GradientReducer::Impl::wait() {
+  requireNoGroup("wait");
   if (!open_) fail("wait: no step has begun");
   if (!synchronize_) {
     open_ = false;
@@ -305,6 +308,7 @@ void GradientReducer::Impl::wait() {
 }
 
 bool GradientReducer::Impl::shadow() {
+  requireNoGroup("shadow");
   if (!options_.uneven_inputs || open_)
     fail(open_ ? "shadow: wait() was not called for the last step"
                : "shadow: GradientOptions::uneven_inputs is not set");
@@ -385,6 +389,14 @@ std::string GradientReducer::Impl::title(std::size_t parameter) const {
 
 void GradientReducer::Impl::abort(const std::string& text) const {
   for (Communicator* one : communicators_) one->abort(text);
+}
+
+void GradientReducer::Impl::requireNoGroup(const std::string& function) {
+  try {
+    gradients::refuseInGroup(function);
+  } catch (const Error& error) {
+    fail(error.what());
+  }
 }
 
 void GradientReducer::Impl::fail(const std::string& text) {

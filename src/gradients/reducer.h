@@ -57,6 +57,7 @@ class GradientReducer::Impl {
   bool sharesUse() const;
   std::string title(std::size_t parameter) const;
   void abort(const std::string& text) const;
+  void requireNoGroup(const std::string& function);
   [[noreturn]] void fail(const std::string& text);
 
   void form(const std::vector<std::size_t>& order);

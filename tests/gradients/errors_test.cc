@@ -1,4 +1,5 @@
 // An error in one rank's use of a reducer is named on every rank, and no rank waits for ever.
+#include <array>
 #include <barrier>
 #include <memory>
 #include <stdexcept>
@@ -151,6 +152,18 @@ TEST_CASE("calls in the wrong order are named with their rank on every rank") {
        }},
       {{"wait", "begun"}, [](GradientReducer& r) { r.wait(); }},
       {{"shadow", "uneven_inputs"}, [](GradientReducer& r) { r.shadow(); }},
+      {{"begin", "open Group"},
+       [](GradientReducer& r) {
+         Group group;
+         r.begin();
+       }},
+      {{"wait", "open Group"},
+       [](GradientReducer& r) {
+         r.begin();
+         for (std::size_t i = 0; i < kShapes.size(); ++i) r.ready(i);
+         Group group;
+         r.wait();
+       }},
   };
   for (const Row& row : rows)
     requireNamed({}, row.words, [&](GradientReducer& reducer, int rank) {
@@ -164,6 +177,34 @@ TEST_CASE("calls in the wrong order are named with their rank on every rank") {
   GradientReducer reducer(ranks.front(), model.parameters());
   CHECK(says(caught([&] { reducer.gradient(3); }), ErrorCode::invalid_argument, {"3"}));
   step(reducer);
+}
+
+// Proves: the call does not read results that it does not have, nor leave calls that write to freed
+// memory.
+TEST_CASE("broadcastParameters and a GradientReducer are refused in an open Group") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  std::vector<std::array<Caught, 2>> seen(2);
+  std::barrier both(2);
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            Model model(kShapes, true);
+            const auto parameters = model.parameters();
+            auto& [broadcast, reducer] = seen[static_cast<std::size_t>(comm.rank())];
+            {
+              Group group;
+              broadcast = caught([&] { broadcastParameters(comm, parameters); });
+              group.end();
+            }
+            broadcastParameters(comm, parameters); // the refused one has changed nothing
+            both.arrive_and_wait();                // the reducer aborts the communicator
+            Group group;
+            reducer = caught([&] { GradientReducer made(comm, parameters); });
+            return {};
+          })) == "");
+  for (const auto& [broadcast, reducer] : seen) {
+    constexpr auto kBad = ErrorCode::invalid_argument;
+    CHECK(says(broadcast, kBad, {"broadcastParameters", "open Group"}));
+    CHECK(says(reducer, kBad, {"GradientReducer", "open Group"}));
+  }
 }
 
 TEST_CASE("invalid options or parameters on one rank are errors on all ranks") {
