@@ -32,7 +32,9 @@ struct Scaling {
 /// 1 / ranks, independent of the caller's floating-point environment.
 inline double shareOf(int ranks) {
   const base::FloatEnvironment same_on_all_ranks;
-  return 1.0 / ranks;
+  volatile double share = 1.0; // so that Clang does not divide before or after the scope
+  share = share / ranks;
+  return share;
 }
 
 inline Scaling scalingOf(ReduceOp op, DataType type, int ranks) {
