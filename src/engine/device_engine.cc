@@ -393,7 +393,8 @@ void DeviceEngine::finishFirst() {
 bool DeviceEngine::progress() {
   if (broken_) {
     const auto stuck = [](const InFlight& one) { return !one.mark && !one.captured; };
-    current_ = std::find_if(runs_.begin(), runs_.end(), stuck)->run;
+    const auto first = std::find_if(runs_.begin(), runs_.end(), stuck);
+    current_ = (first == runs_.end() ? runs_.front() : *first).run;
     std::rethrow_exception(broken_);
   }
   bool moved = false;
