@@ -35,7 +35,8 @@ int drawRanks(const TopoConfig& config) {
   spawn.command = {ownExecutable()};
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
   spawn.bind = config.bind;
-  if (config.bind.empty() && !std::getenv("RONDO_BIND")) spawn.bind = "core";
+  const char* const set = std::getenv("RONDO_BIND");
+  if (config.bind.empty() && (!set || !*set)) spawn.bind = "core";
   spawn.report_status = false; // the ranks report their errors themselves
   return spawnRanks(spawn);
 }

@@ -236,7 +236,8 @@ int runTrain(const TrainConfig& config) {
   spawn.command = {ownExecutable()};
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
   const bool fit = config.ranks <= static_cast<int>(std::thread::hardware_concurrency());
-  if (!std::getenv("RONDO_BIND") && fit) spawn.bind = "core";
+  const char* const bind = std::getenv("RONDO_BIND");
+  if ((!bind || !*bind) && fit) spawn.bind = "core";
   spawn.least = config.least;
   spawn.report_status = false; // the ranks report their errors themselves
   spawn.patient = true;        // a stop waits for an evaluation or a long step, and the checkpoint

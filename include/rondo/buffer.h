@@ -29,7 +29,7 @@ class RONDO_API Buffer {
  public:
   Buffer(); ///< empty: data() is null, and size() is 0
   /// Does what Communicator::allocate() does, for a program that has no communicator yet. Its
-  /// release() cannot detect calls that still use the buffer.
+  /// release() cannot detect calls that still use the buffer. Throws Error(system).
   static Buffer allocate(std::size_t bytes);
   ~Buffer(); ///< Does what release() does; on an error it logs the error, and the memory stays.
   Buffer(Buffer&&) noexcept;            ///< the source is then empty

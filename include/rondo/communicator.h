@@ -75,9 +75,10 @@ struct TraceSpan {
 /// only after success. Any alignment works.
 ///
 /// Ranks. A rank is a Communicator object. One process may hold any number of ranks, of the same or
-/// of different groups. Several threads may use one object; the caller must then order the calls.
-/// After an error with any code but invalid_argument and unsupported, the communicator has failed,
-/// and all later calls on it fail too.
+/// of different groups. Threads may use one object at the same time; the program must then ensure
+/// that its calls have the same order on all ranks. After an error of a collective, a Send or a
+/// Recv with any code but invalid_argument and unsupported, the communicator has failed, and all
+/// later calls on it fail too. For errors of other functions, see there.
 ///
 /// Results. With Options::deterministic, floating-point results do not depend on the algorithm, the
 /// transport or the message size. Without it, they depend only on the algorithm that was chosen for
@@ -257,7 +258,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   void setStream(Stream stream);
 
   /// Returns `bytes` bytes of zeroed, page-aligned memory that peers on this machine read in place.
-  /// Throws Error(system); Error(unsupported) with Options::device.
+  /// `bytes` may be 0. Throws Error(system); Error(unsupported) with Options::device.
   Buffer allocate(std::size_t bytes);
   /// Turns memory that the program already has into such a buffer. Address and contents stay.
   /// It must be whole pages of private anonymous memory; large blocks from malloc() are,
@@ -482,8 +483,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Returns the memory in use now. It grows when a call needs channels or scratch memory that no
   /// earlier call needed; repeating a call does not make it grow.
   MemoryUse memory() const;
-  /// Returns where a rank ran when the communicator was made. Throws Error(invalid_argument) if
-  /// `rank` is not a rank of it.
+  /// Returns where a rank ran when the communicator was made; valid as long as the communicator.
+  /// Throws Error(invalid_argument) if `rank` is not a rank of it.
   const Place& placeOf(int rank) const;
   /// Returns the name of the transport to a peer: "inproc", "shm", "ucx" or "tcp"; between devices
   /// "nvlink", "pcie", "ucx" or "tcp"; "self" for this rank. Throws Error(invalid_argument) if

@@ -14,7 +14,9 @@
 
 namespace rondo {
 
-/// A tensor of the model in the program's memory: dense, on the host.
+/// A tensor of the model in the program's memory: dense, on the host. For a GradientReducer, its
+/// name must not be empty, no two parameters may have the same name, and the type must be a
+/// floating-point type.
 struct Parameter {
   std::string name;                  ///< for error texts
   void* value = nullptr;             ///< its elements
@@ -186,7 +188,8 @@ struct GradientBucketTimes {
 /// Errors. A rank that uses the reducer wrongly aborts the communicators, so that no other rank
 /// waits for it. That rank gets Error(invalid_argument), which names the parameter or the call; all
 /// others get Error(aborted) with the same text. This applies to invalid options and parameters,
-/// and to calls in the wrong order; gradient() with a wrong number only throws. If a step is left
+/// to calls in the wrong order, and to calls while the thread has an open Group; gradient() with a
+/// wrong number only throws. If a step is left
 /// before the end of wait(), for example by an exception, the destructor of the reducer aborts the
 /// communicators.
 ///

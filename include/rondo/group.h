@@ -8,9 +8,10 @@
 
 namespace rondo {
 
-/// Collects calls and starts them together. While a Group exists, calls of this thread are only
-/// recorded: blocking calls return at once (their outputs are not ready), and Async calls return
-/// the Work of that call. Before the group ends, wait() and waitFor() of this Work throw
+/// Collects calls and starts them together. While a Group exists, this thread's collectives, sends
+/// and receives are only recorded: blocking calls return at once (their outputs are not ready), and
+/// Async calls return the Work of that call. Other functions, such as split(), exchange() and
+/// grow(), run at once. Before the group ends, wait() and waitFor() of this Work throw
 /// Error(invalid_argument), test() returns false, and waitAny() counts it as done. Wrong arguments
 /// throw at the call. end() starts all recorded calls, one communicator after the other, and waits.
 ///

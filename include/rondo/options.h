@@ -98,8 +98,8 @@ struct RONDO_API Options {
   /// RONDO_INIT_TIMEOUT (seconds). Deadline for creating a communicator, and for each connection.
   /// From 1 ms to a year.
   std::chrono::milliseconds init_timeout{60'000};
-  /// RONDO_HEARTBEAT (seconds). Interval of heartbeats. A process that is silent for three
-  /// intervals is unresponsive. From 10 ms to an hour.
+  /// RONDO_HEARTBEAT (seconds). Each process sends three messages in this time. A process that is
+  /// silent for three times as long is unresponsive. From 10 ms to an hour.
   std::chrono::milliseconds heartbeat{1'000};
   /// RONDO_PATIENT (0 or 1). With 1, a silent process is logged and waited for; use it under a
   /// debugger. After the death of a rank, a call ends only when it has made no progress for 10 s,
@@ -113,8 +113,8 @@ struct RONDO_API Options {
   int channel_depth = 0;
 
   /// RONDO_THREADS. Number of threads of a rank that reduce and copy large pieces together, 1 to
-  /// 64. For machines with many more processors than ranks. Each communicator has threads of its
-  /// own; they stay on the NUMA node of the thread that made it. Results do not depend on it.
+  /// 64. Use it on machines with many more processors than ranks. Each communicator has threads of
+  /// its own; they stay on the NUMA node of the thread that made it. Results do not depend on it.
   int threads = 1;
 
   /// RONDO_DEVICE. -1: the buffers of all calls are in host memory. Otherwise they are in memory
@@ -132,13 +132,16 @@ struct RONDO_API Options {
   /// starts later. "core": a core for each rank; consecutive ranks get cores near each other.
   /// "socket": the package of that core. A list like "0,2,8-11": the first rank of the machine gets
   /// the first processor, and so on. Ranks whose processors differ already (because a launcher or
-  /// an earlier communicator bound them) are not bound again. Empty or "none": ranks are not bound.
-  /// createAll() never binds. `rondo run`, `bench` and `train` bind ranks before they start.
+  /// an earlier communicator bound them) are not bound again. Empty or "none": create() binds
+  /// nothing. createAll() never binds. `rondo run`, `bench` and `train` bind ranks before they
+  /// start. If it is empty or not set, `bench` and `topo -p` bind ranks to cores, and so does
+  /// `train` if there are enough processors.
   std::string bind;
 
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of prefixes of interface names; a leading
   /// '^' excludes them, '=' asks for exact names. Empty: the interface that routes to the
-  /// rendezvous address. TCP uses all interfaces that match at the same time, in the order of the
+  /// rendezvous address; UniqueId::create(), which has none yet, takes the first interface that is
+  /// not loopback. TCP uses all interfaces that match at the same time, in the order of the
   /// list: the first interface of one rank talks to the first of another. With '^' it uses one
   /// interface. The interfaces of a machine must be in different subnets. If one is slow or fails,
   /// the others carry its share.
@@ -159,11 +162,12 @@ struct RONDO_API Options {
   /// ("mlx5_0:1,mlx5_1:1"). Empty: UCX_NET_DEVICES, or if that is not set, all.
   std::string ucx_devices;
 
-  /// RONDO_COMM_ID, NCCL_COMM_ID ("host:port"). Address at which rank 0 listens for the others if
-  /// no launcher gave an address.
+  /// RONDO_COMM_ID, NCCL_COMM_ID ("host:port"). Address at which rank 0 listens for the others. It
+  /// comes before the address of a launcher, except that of `rondo run`.
   std::string comm_id;
   /// RONDO_SECRET_FILE. File of mode 0600 with the job's secret (32 bytes, or 64 hex digits).
-  /// Without a secret only loopback addresses are accepted.
+  /// A UniqueId contains one. Without a secret, ranks that meet at comm_id or at a launcher's
+  /// address accept only loopback addresses.
   std::string secret_file;
   /// RONDO_TLS (0 or 1; the same on all ranks, otherwise Error(init_failed)). With 1, TLS 1.3
   /// encrypts the connections of the control plane and of tcp, also inside a machine, with keys

@@ -1,4 +1,5 @@
-// All public headers, except for the trainer's (rondo/train.h, librondo_train).
+// All public headers but the trainer's (rondo/train.h, librondo_train) and that for libtorch
+// (rondo/torch.h).
 #pragma once
 
 #include "rondo/buffer.h"

@@ -135,7 +135,7 @@ struct TrainReport {
 /// Elastic runs (TrainOptions::elastic). If a rank dies, the others shrink, divide the samples of
 /// each further step among themselves, and go on. ddp: from the state of the rank with the most
 /// steps; local: from the mean of the models; sharded strategies: from the survivors' shards and
-/// the in-memory copy of the lost shard. So at most the step in flight is made again. If a shard is
+/// the in-memory copy of the lost shard. So at most the step in flight is repeated. If a shard is
 /// lost, because it has no copy or two neighbours died, all return to the last checkpoint that this
 /// run wrote, or the one it was resumed from, or to the beginning if `checkpoint` is set and there
 /// is none yet; TrainProgress::recovery says so. Without `checkpoint` the run then ends with

@@ -41,7 +41,8 @@ struct TrainJitter {
 struct TrainOptions {
   std::string model = "mlp"; ///< one of trainModels()
   /// A folder with the *-ubyte files of Fashion-MNIST or MNIST, or with the *.bin files of
-  /// CIFAR-10, each with or without gzip compression (.gz); or "synthetic".
+  /// CIFAR-10, each with or without gzip compression (.gz); or "synthetic", maybe with settings:
+  /// "synthetic:shape=1x28x28,classes=10,train=10000,test=2000,seed=1".
   std::string data = defaultDataFolder();
   /// The device that computes the layers, as requireTrainDevice() takes it. With "cuda" a rank uses
   /// the GPU that RONDO_DEVICE names. If RONDO_DEVICE is not set, the ranks of a machine take the
@@ -189,9 +190,9 @@ struct TrainOptions {
     /// "MIN:MAX", the fewest and the most ranks; "": the death of a rank ends the run.
     std::string ranks;
     /// Strategies in which each rank holds a shard of the state only. 1: the rank before it has a
-    /// copy of the shard in memory, renewed in each step. 0: if a rank dies, its shard is lost, and
-    /// all return to the last checkpoint, or to the beginning if there is none yet. -1: 1, but 0
-    /// for fsdp.
+    /// copy of the shard in memory, renewed in each step. 0: needs files.checkpoint; if a rank
+    /// dies, its shard is lost, and all return to the last checkpoint, or to the beginning if none
+    /// has been written yet. -1: 1, but 0 for fsdp.
     int redundancy = -1;
     /// A file for the unique id of the run, at which new ranks join: see joinTraining(). The lowest
     /// rank writes it, and only its user may read it; "": no rank can join.

@@ -91,8 +91,9 @@ RONDO_API CollectiveCall checkedInPlace(Collective collective, int rank, int ran
 /// Their lengths give the count, and must fit each other: a buffer that has one block for each rank
 /// must be size() times as long as one that has a single block, or Error(invalid_argument) is
 /// thrown, which names both lengths; nothing was sent. An array that the call does not use on this
-/// rank (another buffer than the root's, rank 0's output of an exclusive scan) is ignored and may
-/// be empty.
+/// rank (on ranks other than the root, the buffer that only the root uses; on rank 0, the output of
+/// an exclusive scan) is ignored and may be empty. There are no typed v-forms, and no allToAll in
+/// place.
 ///
 /// In place. A call with one array, `data`, is made in place. `data` is the larger of the two
 /// buffers of this rank; the smaller one is this rank's block of it.

@@ -175,8 +175,8 @@ constexpr Entry kEntries[] = {
     {"RONDO_INIT_TIMEOUT", "", "seconds to create a communicator, and to make each connection",
      setTimeout<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
     {"RONDO_HEARTBEAT", "",
-     "seconds between heartbeats; after three missed ones a process is unresponsive", setHeartbeat,
-     showSeconds<&Options::heartbeat>},
+     "seconds; a process that is silent for three times as long is called unresponsive",
+     setHeartbeat, showSeconds<&Options::heartbeat>},
     {"RONDO_PATIENT", "",
      "1: wait for silent processes; after a death, end calls without progress for 10 s",
      setFlag<&Options::patient>, showFlag<&Options::patient>},
@@ -237,8 +237,8 @@ constexpr Entry kEntries[] = {
      "network devices for ucx, e.g. mlx5_0:1; empty: as UCX_NET_DEVICES says",
      setText<&Options::ucx_devices>, showText<&Options::ucx_devices>},
     {"RONDO_COMM_ID", "NCCL_COMM_ID",
-     "host:port where rank 0 listens if no launcher gives an address", setText<&Options::comm_id>,
-     showText<&Options::comm_id>},
+     "host:port where rank 0 listens; it comes before a launcher's address",
+     setText<&Options::comm_id>, showText<&Options::comm_id>},
     {"RONDO_SECRET_FILE", "",
      "file of mode 0600 with the job's secret (32 bytes or 64 hex digits); empty: loopback only",
      setText<&Options::secret_file>, showText<&Options::secret_file>},
@@ -263,7 +263,7 @@ constexpr Entry kEntries[] = {
 /// to its processes, the folder of the trainer's data, and what the build of rondo_torch reads.
 constexpr std::string_view kOtherVariables[] = {
     "RONDO_RANK", "RONDO_SIZE", "RONDO_LOCAL_RANK", "RONDO_ID_FD", "RONDO_RENDEZVOUS_FILE",
-    "RONDO_JOIN", "RONDO_DATA", "RONDO_MPI_STATS",  "RONDO_ROOT",  "RONDO_TORCH_CUDA"};
+    "RONDO_JOIN", "RONDO_DATA", "RONDO_MPI_STATS",  "RONDO_ROOT"};
 
 /// Whether this is the first line about the variable, at this level, that this process's log shows.
 /// A line that the log level hides does not count, since the level may change later.
