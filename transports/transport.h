@@ -186,6 +186,9 @@ class Worker {
   /// moved. Errors are reported by the ports that they concern. Only the thread that uses the ports
   /// calls this; another thread may open channels at the same time.
   virtual bool progress() noexcept = 0;
+  /// After a failure: from now on no message accesses the memory of its sender or receiver. Called
+  /// as progress().
+  virtual void abandon() noexcept {}
 };
 
 /// One transport, as one rank of one communicator uses it.

@@ -98,6 +98,10 @@ class Fabric {
     for (transport::Worker* worker : workers_) moved |= worker->progress();
     return moved;
   }
+  /// After a failure: from now on no worker accesses the memory of messages.
+  void abandon() {
+    for (transport::Worker* worker : workers_) worker->abandon();
+  }
 
   /// Memory of the open channels, in bytes. A slot is counted by the sender; with a proxy between
   /// the ranks, each end counts its own ring.

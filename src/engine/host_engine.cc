@@ -149,6 +149,7 @@ std::vector<Standing> HostEngine::standing(base::Clock::time_point now,
 
 void HostEngine::failAll(const Error& error) {
   const auto deadline = base::Clock::now() + kCopyingAtMost;
+  fabric_.abandon();
   for (Queue* queue : active_)
     while (queue->head) {
       endSharedBodies(*queue->head->plan, deadline);

@@ -45,6 +45,7 @@ struct Network {
   bool worked = false;   ///< a message arrives only when the receiver's worker has seen it
   std::size_t looks = 0; ///< number of polls by all workers
   std::size_t sent = 0;  ///< at the last poll: messages in flight from the rank that polled
+  int abandoned = -1;    ///< the rank whose worker was told to leave the memory of messages alone
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
   std::map<ChannelId, std::deque<Message>> queues;
@@ -160,6 +161,7 @@ class Looker : public Worker {
         if (id.dst == rank_ && !message.here) moved = message.here = true;
     return moved;
   }
+  void abandon() noexcept override { network_.abandoned = rank_; }
 
  private:
   Network& network_;
@@ -512,6 +514,23 @@ TEST_CASE("a failed call waits for the end of a copy to its memory") {
   failing.join();
   CHECK(late.ranks[1]->done());
   CHECK_FALSE(ring.takePart(kThird, bytes));
+}
+
+// Proves: before a failed call ends, the transport's worker leaves its memory alone.
+TEST_CASE("a failed call takes its memory from the transport's worker") {
+  Network network;
+  network.worked = true;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int r = 0; r < 2; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 2));
+  const plan::Spec spec{Collective::broadcast, 2, 0, 0};
+  for (auto& rank : ranks) rank->submit(*plan::findAlgorithm("chain"), spec, 251, false, 1);
+  ranks[0]->progress();
+  CHECK(network.abandoned == -1);
+  for (int r = 0; r < 2; ++r) {
+    ranks[static_cast<std::size_t>(r)]->progress();
+    ranks[static_cast<std::size_t>(r)]->fail();
+    CHECK(network.abandoned == r);
+  }
 }
 
 // Proves: a step that sends its input and also copies it lends the input itself, before the copy.

@@ -278,6 +278,38 @@ TEST_CASE("ucx: ranks that close do not wait for messages that were not received
   CHECK(shortest < kUcxEnd / 2);
 }
 
+// Proves: after abandon() UCX accesses neither the output of a receive nor the input of a send that
+// were in progress, although another communicator's thread polls all workers of the process. With
+// the address sanitizer, an access to the freed input is an error.
+TEST_CASE("ucx: after a failure nothing accesses the memory of messages") {
+  if (!ucxKind()) return;
+  for (const char* transports : {"tcp", "posix,tcp"})
+    for (const bool receiver_fails : {true, false}) {
+      INFO("UCX over " << transports << ", the receiver fails: " << receiver_fails);
+      Options options;
+      options.ucx_transports = transports;
+      World world(*ucxKind(), 2, options), other(*ucxKind(), 2, options, 8);
+      auto [out, in] = world.connect(0, 1);
+      auto body = std::make_unique<Bytes>(patternOf(1, std::size_t{256} << 10));
+      REQUIRE(out.start(1, *body));
+      const Watch arrival("for the message");
+      for (; !in.peek(); arrival.check()) out.progress();
+      Bytes got(body->size());
+      const MutableBytes into{got.data(), got.size()};
+      REQUIRE_FALSE(in.receive(std::span(&into, 1)));
+      world[receiver_fails ? 1 : 0].worker()->abandon();
+      const Bytes before = got;
+      if (!receiver_fails) body.reset();
+      for (std::uint32_t i = 0; i < 100 * kUcxVisit; ++i) {
+        other[0].worker()->progress();
+        if (receiver_fails) world[0].worker()->progress();
+      }
+      if (!receiver_fails) continue;
+      CHECK((got == before)); // not printed
+      CHECK(thrownBy([&from = in] { from.peek(); }).culprit() == 0);
+    }
+}
+
 TEST_CASE("ucx: an address without the secret's proof is not passed to UCX") {
   if (!ucxKind()) return;
   World world(*ucxKind(), 2), other(*ucxKind(), 2);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -111,6 +112,7 @@ void Channels::end() noexcept {
 bool Channels::progress() noexcept {
   {
     const std::lock_guard lock(lock_);
+    if (!worker_) return false;
     if (move()) {
       idle_ = 0;
       return true;
@@ -119,6 +121,33 @@ bool Channels::progress() noexcept {
   }
   Company::visit(this);
   return false;
+}
+
+/// The worker's last callbacks find no box, so they send nothing. The ports keep their boxes alive.
+void Channels::abandon() noexcept {
+  if (maker_.elsewhere()) return;
+  const std::lock_guard lock(lock_);
+  for (const auto& [key, box] : outboxes_) {
+    skipDone(*box);
+    cut_ |= box->pending() > 0;
+  }
+  for (const auto& [key, box] : inboxes_) cut_ |= box->fetched.pending;
+  if (!cut_ || !worker_) return;
+  for (const auto& [key, box] : inboxes_) dropKept(*box);
+  outboxes_.clear();
+  inboxes_.clear();
+  waiting_.clear();
+  for (Peer& one : peers_) {
+    if (one.end.empty()) one.end = "the communicator has failed";
+    one.drained = true;
+  }
+  worker_.reset();
+}
+
+void Channels::dropKept(Inbox& box) noexcept {
+  for (Inbox::Place& place : box.places)
+    if (void* const kept = std::exchange(place.kept, nullptr); place.taken && kept)
+      worker_->drop(kept);
 }
 
 bool Channels::move() noexcept {
@@ -161,6 +190,7 @@ void Channels::fail(const EndSettings& settings, const char* why) {
 /// False: UCX cannot reach the peer.
 bool Channels::connect(const EndSettings& settings, std::span<const std::byte> address) {
   Peer& one = peer(settings.peer);
+  if (!worker_) return false;
   if (one.endpoint) return true;
   std::string why;
   one.endpoint = worker_->connect(settings.peer, address, why);
@@ -231,8 +261,7 @@ void Channels::leave(const std::shared_ptr<Inbox>& box) noexcept {
   if (maker_.elsewhere()) return;
   const std::lock_guard lock(lock_);
   cut_ |= box->fetched.pending;
-  for (Inbox::Place& place : box->places)
-    if (place.taken && place.kept) worker_->drop(place.kept);
+  if (worker_) dropKept(*box);
   // Tells the sender that no receipt will come. Otherwise it would wait for one when it closes.
   if (box->met && peer(box->settings.peer).end.empty()) {
     box->closing = Short{Word::closed, 0, box->sender_key, 0, 0}.encode();

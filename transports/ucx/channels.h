@@ -105,6 +105,8 @@ class Channels final : public Worker, private Events {
   const std::vector<std::byte>& address() const { return address_; }
 
   bool progress() noexcept override;
+  /// Destroys the worker if UCX may access memory of a message.
+  void abandon() noexcept override;
 
   /// If UCX cannot reach the peer, connected() reports it.
   std::shared_ptr<Outbox> openOutbox(const EndSettings& settings,
@@ -155,6 +157,7 @@ class Channels final : public Worker, private Events {
   bool connected(const EndSettings& settings, const bool& met);
   bool over(const EndSettings& settings);
   [[noreturn]] void fail(const EndSettings& settings, const char* why);
+  void dropKept(Inbox& box) noexcept;
   void end() noexcept;
 
   const base::Maker maker_;
@@ -172,7 +175,8 @@ class Channels final : public Worker, private Events {
   bool undrained_ = false; ///< a connection has ended since the last poll without progress
   std::uint32_t idle_ = 0; ///< consecutive polls without progress
   std::vector<std::byte> address_;
-  std::unique_ptr<UcpWorker> worker_; ///< last member, so that it is destroyed first
+  /// Null after abandon() has destroyed it. Last member, so that it is destroyed first.
+  std::unique_ptr<UcpWorker> worker_;
 };
 
 } // namespace rondo::transport::ucx
