@@ -31,7 +31,6 @@ class SameProcess final : public Loans {
     std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), from, size);
     return true;
   }
-  bool mayFree(const void*, std::size_t) const override { return false; }
 
  private:
   static const std::byte* bodyOf(const Loan& loan) {

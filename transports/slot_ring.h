@@ -316,15 +316,15 @@ class SlotRing {
       change(line, kTaken, kLent);
     }
   }
-  /// After a failure: takes all parts of all shared messages that neither end has begun, so that
-  /// the producer begins no more parts. Gives back each message whose parts the producer has
-  /// finished. Returns false while the producer is still copying a part. Then call it again.
-  bool endShared() {
+  /// After a failure: gives back all messages whose bodies the consumer has begun to read. Of
+  /// shared ones it first takes all parts that neither end has begun, so that the producer begins
+  /// no more parts. Returns false while the producer is still copying a part. Then call it again.
+  bool giveAllBack() {
     bool all = true;
     for (std::uint64_t later = 0; later < depth_; ++later) {
       Line& line = lineOf((read_line_ + later) % lines_);
       if (line.number.load(std::memory_order_acquire) != read_ + 2 * later + 1 ||
-          line.header.bytes <= kInlineBytes ||
+          line.header.bytes <= kInlineBytes || change(line, kTaken, kLent) ||
           (line.state().load(std::memory_order_acquire) & kKind) != kShared)
         continue;
       while (claim(line, line.header.bytes, kOneOfConsumer)) continue;

@@ -91,9 +91,6 @@ class Loans {
   virtual bool write(const void* /*from*/, std::uint64_t /*to*/, std::size_t /*size*/) {
     return false;
   }
-  /// Sender, after a failure: whether the memory at `data` may be freed although the receiver may
-  /// still be reading it.
-  virtual bool mayFree(const void* data, std::size_t size) const = 0;
   /// Whether the peer's process has ended, so that it no longer accesses this process's memory.
   virtual bool peerEnded() const { return false; }
 };

@@ -96,10 +96,10 @@ bool takeBodies(const Run& run, const BoundStep& step, std::size_t tile) {
 }
 
 /// A copying thread never blocks, so the deadline passes only if that thread is stopped (SIGSTOP).
-void endSharedBodies(const BoundPlan& plan, base::Clock::time_point deadline) {
+void giveBodiesBack(const BoundPlan& plan, base::Clock::time_point deadline) {
   for (const End* end : plan.ends) {
     if (!end->mapped() || end->sends || !end->loans) continue;
-    while (!end->ring->endShared() && !end->loans->peerEnded()) {
+    while (!end->ring->giveAllBack() && !end->loans->peerEnded()) {
       if (base::Clock::now() >= deadline) {
         base::log(LogLevel::warn, "rank ", end->peer,
                   " has not finished a copy into this rank's buffers (is it stopped?): it may "

@@ -21,8 +21,9 @@ namespace rondo::engine {
 /// the output may have been written. Throws the errors of Loans.
 bool takeBodies(const Run& run, const BoundStep& step, std::size_t tile);
 
-/// After the plan's run has failed: prevents peers from beginning to copy another part of a body to
+/// After the plan's run has failed: gives back the bodies that this rank has begun to read, because
+/// their lenders wait for that. Prevents peers from beginning to copy another part of a body to
 /// this rank's memory, and waits until the deadline for the parts that they are copying.
-void endSharedBodies(const BoundPlan& plan, base::Clock::time_point deadline);
+void giveBodiesBack(const BoundPlan& plan, base::Clock::time_point deadline);
 
 } // namespace rondo::engine

@@ -151,8 +151,10 @@ void HostEngine::failAll(const Error& error) {
   const auto deadline = base::Clock::now() + kCopyingAtMost;
   fabric_.abandon();
   for (Queue* queue : active_)
+    for (const Run* run = queue->head; run; run = run->queued_.next)
+      giveBodiesBack(*run->plan, deadline);
+  for (Queue* queue : active_)
     while (queue->head) {
-      endSharedBodies(*queue->head->plan, deadline);
       queue->head->plan->loans.withdraw(deadline);
       complete(*queue, &error);
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/shared_region.h"
 
 namespace rondo::engine {
 
@@ -79,11 +80,13 @@ bool OpenLoans::settle() {
 void OpenLoans::withdraw(base::Clock::time_point deadline) {
   for (const Loan& loan : open_) {
     const auto ended = [&] { return loan.returned() || loan.end->ring->withdraw(loan.number); };
-    while (!ended() && !loan.end->loans->mayFree(loan.data, loan.bytes)) {
+    while (!ended() && !loan.end->loans->peerEnded()) {
       if (base::Clock::now() >= deadline) {
         base::log(LogLevel::warn, "rank ", loan.end->peer, " has not finished reading ", loan.bytes,
                   " bytes of this rank's buffers (is it stopped?): this rank waits no longer");
         loan.end->ring->abandon(loan.number);
+        // Regions that are freed from now on must keep their contents.
+        base::SharedRegions::ofProcess().keepAll();
         break;
       }
       sched_yield();

@@ -86,7 +86,6 @@ class Pointers : public Loans {
     std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), from, size);
     return true;
   }
-  bool mayFree(const void*, std::size_t) const override { return false; }
 
  private:
   const bool lost_;

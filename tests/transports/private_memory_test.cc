@@ -7,13 +7,17 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/clock.h"
 #include "comm/region.h"
+#include "engine/open_loans.h"
 #include "rondo/error.h"
 #include "support/test.h"
 #include "transports/shm/loans.h"
@@ -133,8 +137,7 @@ TEST_CASE("a process is identified by its token, and a process that has ended is
 }
 
 // Proves: memory is lent only from the sizes of tuning.h on, only after the receiver has answered
-// that it can read, and not after a refusal. The sender may not free the memory while the
-// receiver's process lives.
+// that it can read, and not after a refusal.
 TEST_CASE("private memory is lent if it is large and the receiver only stores it", "[private]") {
   Channel channel;
   const auto sender = channel.end(Side::sender), receiver = channel.end(Side::receiver);
@@ -158,7 +161,6 @@ TEST_CASE("private memory is lent if it is large and the receiver only stores it
     std::fill(copy.begin(), copy.end(), std::byte{0});
   }
   CHECK_FALSE(sender->peerEnded());
-  CHECK_FALSE(sender->mayFree(data.data(), data.size())); // it may be read
   // If write() has failed, later loans do not let both ends copy.
   CHECK_FALSE(sender->write(data.data(), 0, 10));
   const auto loan = sender->offer(data.data(), data.size(), Use::one_way);
@@ -182,6 +184,38 @@ TEST_CASE("one-way calls lend only mapped memory where slots are faster", "[priv
   CHECK(sender->offer(mapped->data(), mapped->size(), Use::one_way));
   CHECK(sender->worthFrom(Use::one_way) == kLendBytes);
   CHECK(channel.end(Side::sender, false)->offer(data.data(), data.size(), Use::one_way));
+}
+
+// Proves: a call that fails ends only when a peer has finished reading a region that it lent.
+// Otherwise the program could change the region, and the peer's call could end well with mixed
+// data.
+TEST_CASE("a failed call waits for a peer that reads a lent region", "[private]") {
+  constexpr std::size_t kBytes = 64;
+  Channel channel;
+  const auto sender = channel.end(Side::sender), receiver = channel.end(Side::receiver);
+  answer(channel.memory.data(), 3);
+  SlotRing producer(channel.memory.data(), 1, kBytes, {}),
+      consumer(channel.memory.data(), 1, kBytes, {});
+  const auto region = comm::Region::allocate(kBytes);
+  engine::End end;
+  end.ring = &producer;
+  end.loans = sender.get();
+  end.offer = sender->offer(region->data(), kBytes, Use::keep);
+  REQUIRE(end.offer);
+  engine::OpenLoans loans;
+  loans.lend(end, {1, kBytes}, static_cast<const std::byte*>(region->data()));
+  REQUIRE(consumer.readable());
+  REQUIRE(consumer.readBody(kBytes, receiver.get()));
+  std::atomic<bool> ended{false};
+  std::thread failing([&] {
+    loans.withdraw(base::Clock::now() + std::chrono::minutes(10));
+    ended = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK_FALSE(ended);
+  consumer.release();
+  failing.join();
+  CHECK(loans.empty());
 }
 
 // Proves: if the sender's process has ended, read() throws an error with its rank. If only the

@@ -32,7 +32,6 @@ class Pointers final : public Loans {
     ++found;
     return reinterpret_cast<const std::byte*>(loan.words[0]);
   }
-  bool mayFree(const void*, std::size_t) const override { return false; }
   int found = 0;
 };
 
@@ -99,6 +98,19 @@ TEST_CASE("a revoked body is read from the slot, also after the memory was reuse
   CHECK(ends.loans.found == 0);
 }
 
+// Proves: after a failure of the consumer, the producer need not wait for a body that the consumer
+// has taken and does not release.
+TEST_CASE("after a failure a body that was taken is given back", "[loans]") {
+  Ends ends(2);
+  const auto data = filled(3);
+  const auto number = ends.producer.lend({1, kSlot}, *ends.loans.offer(data.data(), kSlot, {}));
+  REQUIRE(ends.consumer.readable());
+  REQUIRE(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
+  CHECK_FALSE(ends.producer.withdraw(number));
+  CHECK(ends.consumer.giveAllBack());
+  CHECK(ends.producer.withdraw(number));
+}
+
 TEST_CASE("a body that was given back can be read again, revoked or withdrawn", "[loans]") {
   Ends ends(1);
   const auto data = filled(3);
@@ -146,7 +158,6 @@ class Unmapped final : public Loans {
     return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
   }
   const std::byte* find(const Loan&, std::size_t) override { return nullptr; }
-  bool mayFree(const void*, std::size_t) const override { return false; }
 };
 
 /// Both ends of a channel whose bodies have several parts.
@@ -326,9 +337,9 @@ TEST_CASE("later messages are shared early, and given back after a failure", "[l
   const auto part = ends.producer.takePart(second, ends.kBytes);
   REQUIRE(part);
   CHECK(part->to == reinterpret_cast<std::uintptr_t>(next.data() + part->offset));
-  CHECK_FALSE(ends.consumer.endShared()); // the part is not finished
+  CHECK_FALSE(ends.consumer.giveAllBack()); // the part is not finished
   ends.producer.finishPart(second, true);
-  CHECK(ends.consumer.endShared());
+  CHECK(ends.consumer.giveAllBack());
   CHECK(ends.producer.withdraw(second));
 }
 

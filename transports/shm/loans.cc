@@ -121,13 +121,6 @@ class ProcessLoans final : public Loans {
   bool peerEnded() const override {
     return ended(side_ == Side::sender ? notes().reader : notes().sender);
   }
-  bool mayFree(const void* data, std::size_t size) const override {
-    if (!base::SharedRegions::ofProcess().find(data, size)) return peerEnded();
-    // This is called while the peer may be reading, so memory that is freed from now on must keep
-    // its contents.
-    base::SharedRegions::ofProcess().keepAll();
-    return true;
-  }
 
  private:
   /// Size from which private memory should be lent.
