@@ -224,9 +224,12 @@ class SlotRing {
     return change(line, kLent, kWithdrawn) || change(line, kRefused, kWithdrawn);
   }
   /// As withdraw(), but also if the consumer has begun to read the body: it notices this before it
-  /// uses what it has read.
+  /// uses what it has read (see unmapped()). Whatever is written to the body afterwards becomes
+  /// visible after the state: a store alone, even a sequentially consistent one, does not order
+  /// itself before later writes.
   void abandon(std::uint64_t number) {
-    lineOf(lineAt(number)).state().store(kWithdrawn, std::memory_order_seq_cst);
+    lineOf(lineAt(number)).state().store(kWithdrawn, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 
   // Functions of the consumer.
@@ -285,8 +288,11 @@ class SlotRing {
     return copied_ == bytes;
   }
   /// After readBody() returned null: the loan of a body that is not mapped here; null if the
-  /// message was withdrawn or refused.
+  /// message was withdrawn or refused. If it is not null after the body was read, the consumer has
+  /// read nothing that was written after abandon(): the fence keeps the read of the state behind
+  /// those of the body.
   const Loan* unmapped() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     Line& line = lineOf(read_line_);
     const std::uint32_t state = line.state().load(std::memory_order_relaxed);
     return state == kTaken || (state & kKind) == kShared ? &line.loan() : nullptr;
@@ -345,6 +351,7 @@ class SlotRing {
   /// the body is complete. failed: one of the ends could not copy a part.
   enum class Parts { pending, copied, failed };
   Parts parts() {
+    std::atomic_thread_fence(std::memory_order_seq_cst); // as in unmapped()
     const std::uint32_t state = lineOf(read_line_).state().load(std::memory_order_acquire);
     if ((state & kKind) != kShared || // withdrawn
         field(state, kOneFinished) != field(state, kOneOfProducer))
