@@ -124,12 +124,16 @@ std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection, s
   return owned(at, bytes);
 }
 
+std::shared_ptr<void> mapMemoryFileLazily(int fd, std::size_t bytes, int protection) {
+  void* at = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) failWith("mmap", bytes, errno);
+  return owned(at, bytes);
+}
+
 std::shared_ptr<void> mapMemoryFileHead(int fd, std::size_t bytes, std::size_t head) {
   if (head == bytes) return mapMemoryFile(fd, bytes, PROT_READ | PROT_WRITE);
-  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) failWith("mmap", bytes, errno);
-  auto memory = owned(at, bytes);
-  allocateMapped(at, head);
+  auto memory = mapMemoryFileLazily(fd, bytes, PROT_READ | PROT_WRITE);
+  allocateMapped(memory.get(), head);
   return memory;
 }
 

@@ -33,6 +33,8 @@ void checkMemoryFile(int fd, std::size_t bytes, std::size_t head);
 /// other processes exchange. Throws Error(system).
 std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection,
                                     std::size_t offset = 0);
+/// As mapMemoryFile(), but maps each page when it is first accessed.
+std::shared_ptr<void> mapMemoryFileLazily(int fd, std::size_t bytes, int protection);
 /// Maps all of a file made by makeMemoryFile(bytes, head), for reading and writing.
 std::shared_ptr<void> mapMemoryFileHead(int fd, std::size_t bytes, std::size_t head);
 

@@ -11,6 +11,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -216,6 +219,37 @@ TEST_CASE("a failed call waits for a peer that reads a lent region", "[private]"
   consumer.release();
   failing.join();
   CHECK(loans.empty());
+}
+
+// Proves: regions above the limit stay mapped, but only their pages that were read are. Otherwise
+// messages from two such regions would map and unmap them in turn.
+TEST_CASE("peers' regions above the limit stay mapped, without the pages that were not read",
+          "[private]") {
+  constexpr std::size_t kBytes = std::size_t{4} << 20, kFileBytes = kBytes + 4096;
+  Channel channel;
+  const auto sender = channel.end(Side::sender);
+  answer(channel.memory.data(), 3);
+  PeerRegions peers(kFileBytes + kBytes);
+  std::vector<std::unique_ptr<comm::Region>> regions;
+  for (int i = 0; i < 3; ++i) regions.push_back(comm::Region::allocate(kBytes));
+  for (int round = 0; round < 2; ++round)
+    for (const auto& region : regions) {
+      const auto loan = sender->offer(region->data(), kBytes, Use::keep);
+      REQUIRE(loan);
+      static_cast<std::byte*>(region->data())[kBytes - 1] = std::byte{5};
+      CHECK(peers.find(*loan, kBytes).get()[kBytes - 1] == std::byte{5});
+    }
+  std::size_t mapped = 0, complete = 0;
+  std::ifstream maps("/proc/self/smaps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("r--s") == std::string::npos || line.find("memfd:rondo") == std::string::npos)
+      continue;
+    ++mapped;
+    while (std::getline(maps, line) && !line.starts_with("Rss:")) continue;
+    complete += std::stoul(line.substr(4)) << 10 >= kBytes;
+  }
+  CHECK(mapped == 3);
+  CHECK(complete == 1);
 }
 
 // Proves: if the sender's process has ended, read() throws an error with its rank. If only the

@@ -28,10 +28,8 @@ namespace rondo::transport::shm {
 
 namespace {
 
-/// Limits of the mapped regions of one communicator: page tables take 1/512 of the mapped size, and
-/// a process can have 65,530 mappings. Above a limit, the least recently used region is unmapped;
-/// it is mapped again when it is needed.
-constexpr std::size_t kMostMappedBytes = std::size_t{16} << 30;
+/// A process can have 65,530 mappings. Above this number of one communicator's, the least recently
+/// used region is unmapped; it is mapped again when it is needed.
 constexpr std::size_t kMostMappings = 4096;
 
 /// Stored in SlotRing::notes().
@@ -155,10 +153,9 @@ std::shared_ptr<const std::byte> PeerRegions::find(const Loan& loan, std::size_t
   const Key key{loan.words[0], loan.words[1]};
   auto found = mappings_.find(key);
   if (found == mappings_.end()) {
-    Mapping mapping = map(key);
-    makeRoom(mapping.file_bytes);
-    mapped_bytes_ += mapping.file_bytes;
-    found = mappings_.emplace(key, std::move(mapping)).first;
+    makeRoom();
+    found = mappings_.emplace(key, map(key)).first;
+    complete_bytes_ += found->second.complete_bytes;
   }
   Mapping& mapping = found->second;
   mapping.used = ++uses_;
@@ -169,19 +166,18 @@ std::shared_ptr<const std::byte> PeerRegions::find(const Loan& loan, std::size_t
   return {mapping.file, static_cast<const std::byte*>(mapping.file.get()) + offset};
 }
 
-void PeerRegions::makeRoom(std::size_t bytes) {
+void PeerRegions::makeRoom() {
   std::erase_if(mappings_, [this](const auto& entry) {
     const Mapping& mapping = entry.second;
     const bool gone = base::SharedRegion::gone(mapping.file.get(), mapping.file_bytes);
-    if (gone) mapped_bytes_ -= mapping.file_bytes;
+    if (gone) complete_bytes_ -= mapping.complete_bytes;
     return gone;
   });
-  while (!mappings_.empty() &&
-         (mappings_.size() >= kMostMappings || mapped_bytes_ + bytes > kMostMappedBytes)) {
+  while (mappings_.size() >= kMostMappings) {
     const auto oldest = std::min_element(
         mappings_.begin(), mappings_.end(),
         [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
-    mapped_bytes_ -= oldest->second.file_bytes;
+    complete_bytes_ -= oldest->second.complete_bytes;
     mappings_.erase(oldest);
   }
 }
@@ -200,7 +196,9 @@ PeerRegions::Mapping PeerRegions::map(const Key& key) const {
   if (base::SharedRegion::bytesOf(bytes) == 0)
     throw Error(ErrorCode::transport, path + " is too small for a region");
   base::checkMemoryFile(fd.get(), bytes);
-  return {base::mapMemoryFile(fd.get(), bytes, PROT_READ), bytes, 0};
+  if (bytes > most_complete_ - complete_bytes_)
+    return {base::mapMemoryFileLazily(fd.get(), bytes, PROT_READ), bytes, 0, 0};
+  return {base::mapMemoryFile(fd.get(), bytes, PROT_READ), bytes, bytes, 0};
 }
 
 void introduce(void* channel_memory) {

@@ -16,6 +16,12 @@ namespace rondo::transport::shm {
 /// memory is freed as soon as the owner releases it, unless the owner had to leave it to a reader.
 class PeerRegions {
  public:
+  /// Regions of up to this size together are mapped with all their pages, so that the first reads
+  /// cause no page faults. Of further ones only those pages are mapped that are read: page tables
+  /// take 1/512 of the mapped size, and mapping all pages takes 45 to 120 ms for each GiB.
+  static constexpr std::size_t kMostComplete = std::size_t{16} << 30;
+  explicit PeerRegions(std::size_t most_complete = kMostComplete) : most_complete_(most_complete) {}
+
   /// The address of the loan in this process, valid as long as the result exists. Throws
   /// Error(transport) if the loan refers to memory that may not be read.
   std::shared_ptr<const std::byte> find(const Loan& loan, std::size_t size);
@@ -28,15 +34,17 @@ class PeerRegions {
   struct Mapping {
     std::shared_ptr<void> file;
     std::size_t file_bytes = 0;
+    std::size_t complete_bytes = 0; ///< mapped with all their pages
     std::uint64_t used = 0;
   };
   Mapping map(const Key& key) const;
-  /// Unmaps regions that their owners have released, then the least recently used ones, until
-  /// `bytes` more may be mapped.
-  void makeRoom(std::size_t bytes);
+  /// Unmaps regions that their owners have released, then the least recently used ones, until one
+  /// more may be mapped.
+  void makeRoom();
 
+  const std::size_t most_complete_;
   std::map<Key, Mapping> mappings_;
-  std::size_t mapped_bytes_ = 0;
+  std::size_t complete_bytes_ = 0; ///< of all mappings
   std::uint64_t uses_ = 0;
 };
 
