@@ -2,7 +2,6 @@
 #include "transports/support.h"
 
 #include <algorithm>
-#include <system_error>
 
 #include "rondo/error.h"
 
@@ -39,10 +38,6 @@ int peerOf(const ChannelId& id, const Context& context) {
 std::string describe(std::string_view transport, const ChannelId& id) {
   return std::string(transport) + " channel " + std::to_string(id.src) + " -> " +
          std::to_string(id.dst) + " (index " + std::to_string(id.index) + ")";
-}
-
-std::string errnoText(int error) {
-  return std::generic_category().message(error) + " (" + std::to_string(error) + ")";
 }
 
 PendingWithDeadline::PendingWithDeadline(std::string_view transport, const ChannelId& id,

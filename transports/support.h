@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/awake.h"
+#include "base/errno_text.h"
 #include "transports/registry.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
@@ -26,8 +27,7 @@ int peerOf(const ChannelId& id, const Context& context);
 /// For example "tcp channel 0 -> 3 (index 2)".
 std::string describe(std::string_view transport, const ChannelId& id);
 
-/// For example "No such file or directory (2)", for the text of an Error(system).
-std::string errnoText(int error);
+using base::errnoText;
 
 /// A PendingPort with the deadline Options::init_timeout. Its errors name the channel and the peer.
 class PendingWithDeadline : public PendingPort {

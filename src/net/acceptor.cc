@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "base/errno_text.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "net/connection.h"
@@ -151,7 +152,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
         continue;
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      if (base::lacksResources(errno)) {
         const int error = errno;
         if (!somebodyWaits()) return;
         hunger.feel(error);
@@ -171,7 +172,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
 
   /// The listener stays readable while nothing can be accepted, so it is not watched for a while.
   void pause(int error) {
-    note("no resources", std::string("cannot accept connections for now: ") + std::strerror(error));
+    note("no resources", "cannot accept connections for now: " + base::errnoText(error));
     loop->rewatch(listener_watch, 0);
     resume_timer = loop->after(kPause, [weak = weak_from_this()] {
       auto self = weak.lock();
@@ -445,7 +446,7 @@ std::uint64_t Acceptor::rejected() const { return impl_->rejected.load(std::memo
 void Acceptor::throwIfStarved() const {
   if (const int error = impl_->hunger.lasting())
     throw Error(ErrorCode::system, "cannot accept connections to " + impl_->address.text() + ": " +
-                                       std::strerror(error));
+                                       base::errnoText(error));
 }
 
 void Acceptor::expect(int peers) {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <cstring>
 
 #include "base/codec.h"
+#include "base/errno_text.h"
 #include "base/parse.h"
 #include "net/connection.h"
 #include "net/native_address.h"
@@ -47,12 +47,7 @@ bool mapped(const SocketAddress& address) {
 }
 
 [[noreturn]] void systemError(const std::string& call) {
-  const int error = errno;
-  std::string text = call + ": " + std::strerror(error);
-  rlimit limit{};
-  if (error == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
-    text += "; the limit of open files is " + std::to_string(limit.rlim_cur) + " (ulimit -n)";
-  throw Error(ErrorCode::system, text);
+  throw Error(ErrorCode::system, call + ": " + base::errnoText(errno));
 }
 
 } // namespace

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <filesystem>
@@ -22,5 +24,29 @@ inline std::vector<int> openDescriptorNumbers() {
   std::erase_if(open, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });
   return open;
 }
+
+/// While it lives, this process gets no more descriptors.
+class NoMoreDescriptors {
+ public:
+  NoMoreDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit low = before_;
+    low.rlim_cur = static_cast<rlim_t>(limit_);
+    ::setrlimit(RLIMIT_NOFILE, &low);
+  }
+  ~NoMoreDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreDescriptors(const NoMoreDescriptors&) = delete;
+  NoMoreDescriptors& operator=(const NoMoreDescriptors&) = delete;
+  int limit() const { return limit_; }
+
+ private:
+  static int nextFree() {
+    const int next = ::dup(STDERR_FILENO);
+    ::close(next);
+    return next;
+  }
+  const int limit_ = nextFree();
+  rlimit before_{};
+};
 
 } // namespace rondo::test

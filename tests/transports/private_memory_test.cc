@@ -22,6 +22,7 @@
 #include "comm/region.h"
 #include "engine/open_loans.h"
 #include "rondo/error.h"
+#include "support/descriptors.h"
 #include "support/test.h"
 #include "transports/shm/loans.h"
 #include "transports/shm/process_memory.h"
@@ -250,6 +251,28 @@ TEST_CASE("peers' regions above the limit stay mapped, without the pages that we
   }
   CHECK(mapped == 3);
   CHECK(complete == 1);
+}
+
+// Proves: a region that cannot be opened, because this process has no free descriptor, is not the
+// lender's fault.
+TEST_CASE("a region that finds no free descriptor names this process's limit", "[private]") {
+  Channel channel;
+  const auto sender = channel.end(Side::sender);
+  answer(channel.memory.data(), 3);
+  const auto region = comm::Region::allocate(4096);
+  const auto loan = sender->offer(region->data(), 4096, Use::keep);
+  REQUIRE(loan);
+  PeerRegions peers;
+  const NoMoreDescriptors none;
+  try {
+    peers.find(*loan, 4096);
+    FAIL("it was found");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::system);
+    CHECK(std::string(error.what())
+              .find("this process's limit of open files is " + std::to_string(none.limit())) !=
+          std::string::npos);
+  }
 }
 
 // Proves: if the sender's process has ended, read() throws an error with its rank. If only the

@@ -188,7 +188,8 @@ PeerRegions::Mapping PeerRegions::map(const Key& key) const {
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(number);
   const auto fd = base::UniqueFd::of([&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC); });
   if (!fd)
-    throw Error(ErrorCode::transport, "cannot open lent memory " + path + ": " + errnoText(errno));
+    throw Error(base::lacksResources(errno) ? ErrorCode::system : ErrorCode::transport,
+                "cannot open lent memory " + path + ": " + errnoText(errno));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || info.st_ino != key.inode)
     throw Error(ErrorCode::transport, path + " is not the memory that the peer lent");
