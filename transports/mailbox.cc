@@ -2,6 +2,7 @@
 #include "transports/mailbox.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "rondo/error.h"
@@ -12,6 +13,8 @@ namespace {
 
 /// Least backlog of a listener, because several communicators may share it.
 constexpr int kLeastPeers = 64;
+
+constexpr std::chrono::milliseconds kDialEarlier{500};
 
 /// Unix sockets lead to processes of the same machine, and have no TLS.
 bool usesTls(const Context& context, const net::SocketAddress& address) {
@@ -71,7 +74,9 @@ net::Dial::Settings dialSettings(const Context& context, const net::SocketAddres
   net::Dial::Settings settings;
   settings.address = address;
   settings.secret = context.secret;
-  settings.deadline = base::Deadline(context.options.init_timeout).at();
+  // Earlier than the channel's deadline, whose error would not say what the dial has met.
+  const std::chrono::milliseconds limit = context.options.init_timeout;
+  settings.deadline = base::Deadline(limit - std::min(limit / 16, kDialEarlier)).at();
   net::Hello& hello = settings.hello;
   hello.purpose = net::Hello::Purpose::data;
   hello.job = context.job;

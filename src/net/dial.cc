@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/awake.h"
+#include "base/errno_text.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "net/connection.h"
@@ -37,6 +38,15 @@ bool worthARetry(int error) {
   constexpr std::array kTransient{ECONNREFUSED, ECONNRESET, ECONNABORTED, EAGAIN,
                                   EINTR,        ETIMEDOUT,  EHOSTUNREACH, EHOSTDOWN};
   return std::find(kTransient.begin(), kTransient.end(), error) != kTransient.end();
+}
+
+/// Whether this machine has an address from which it can reach `there`. If so, EADDRNOTAVAIL means
+/// that all local ports for `there` are in use. Connecting a datagram socket sends nothing.
+bool hasAddressFor(const SocketAddress& there) {
+  const NativeAddress native = toNative(there);
+  const auto fd = base::UniqueFd::of(
+      [&] { return ::socket(native.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); });
+  return !fd || ::connect(fd.get(), native.get(), native.length) == 0 || errno != EADDRNOTAVAIL;
 }
 
 /// The kernel may choose the dialed local port for the dialing socket itself.
@@ -75,7 +85,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
           base::UniqueFd::of([original] { return ::fcntl(original, F_DUPFD_CLOEXEC, 0); }));
       if (!passed.back()) {
         throw Error(ErrorCode::system,
-                    std::string("cannot duplicate a descriptor to pass: ") + std::strerror(errno));
+                    "cannot duplicate a descriptor to pass: " + base::errnoText(errno));
       }
     }
     loop = EventLoop::get();
@@ -96,7 +106,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
       if (!self) return;
       if (left > base::Clock::duration::zero()) self->spend(left);
       else
-        self->end(ErrorCode::timeout,
+        self->end(self->own_trouble ? ErrorCode::system : ErrorCode::timeout,
                   "timed out after " + base::text(self->limit) + ": " + self->last_trouble);
     });
   }
@@ -121,11 +131,24 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   void connectFailed(int error) {
     if (error == ECONNREFUSED && !settings.patient) end(ErrorCode::peer_dead, std::strerror(error));
     else if (worthARetry(error)) retry(std::strerror(error));
+    else if (error == EADDRNOTAVAIL && hasAddressFor(settings.address)) retryForPort(error);
     else end(ErrorCode::transport, std::strerror(error));
   }
 
   /// The listener may not exist yet, or may be flooded by others.
   void retry(const std::string& why) {
+    own_trouble = false;
+    retryLater(why);
+  }
+
+  /// Ports become free again when other connections of this machine have ended.
+  void retryForPort(int error) {
+    own_trouble = true;
+    retryLater("this machine has no free local port for the connection (" + base::errnoText(error) +
+               "); the range is net.ipv4.ip_local_port_range");
+  }
+
+  void retryLater(const std::string& why) {
     disconnect();
     last_trouble = why;
     const auto delay = backoff;
@@ -316,6 +339,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   EventLoop::Id watch = 0, retry_timer = 0, deadline_timer = 0;
   std::chrono::milliseconds backoff = kFirstBackoff;
   std::string last_trouble = "no answer";
+  bool own_trouble = false; ///< the last trouble is this machine's, not the peer's
   handshake::HelloBytes hello{};
   handshake::ReplyBytes reply{};
   std::array<std::byte, 1> welcome{};

@@ -10,10 +10,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 
 #include "net/peers.h"
 #include "rondo/error.h"
 #include "support/free_port.h"
+#include "tools/shell.h"
 
 namespace rondo::test {
 namespace {
@@ -274,6 +276,39 @@ TEST_CASE("a dial without a listener ends at its deadline and names the address"
     CHECK(failure.code == ErrorCode::timeout);
     CHECK(has(failure.text, settings.address.text()));
   }
+}
+
+// Only in the network namespace that the next case makes, which has one local port.
+TEST_CASE("where one local port is free, a dial waits for it", "[.][one-port]") {
+  REQUIRE(readFile("/proc/sys/net/ipv4/ip_local_port_range") == "40000\t40000\n");
+  Host host(SocketAddress::parse("127.0.0.1:50000", ""));
+  auto only = std::make_unique<RawPeer>(host.acceptor.address());
+  const Failure failure = failureOf(host.dial(50ms));
+  CHECK(failure.code == ErrorCode::system);
+  CHECK(has(failure.text, "no free local port"));
+  CHECK(has(failure.text, host.acceptor.address().text()));
+  Dial dial(host.dial());
+  std::this_thread::sleep_for(20ms);
+  CHECK_FALSE(dial.poll().has_value());
+  const linger at_once{1, 0}; // the port is free when the socket is closed
+  ::setsockopt(only->fd.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  only.reset();
+  dial.wait();
+}
+
+// Proves: a lack of local ports is this machine's trouble and may pass, so a dial does not blame
+// the peer and does not give up before its deadline.
+TEST_CASE("a dial waits for a free local port") {
+  if (shell("unshare --net true").status != 0) {
+    WARN("not run: it needs root, for a network namespace");
+    return;
+  }
+  const Outcome outcome = shell(
+      "unshare --net sh -c 'ip link set lo up && echo 40000 40000 "
+      ">/proc/sys/net/ipv4/ip_local_port_range && " RONDO_TEST_PROGRAMS
+      "/test_net \"[one-port]\"'");
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.status == 0);
 }
 
 TEST_CASE("dials may be dropped at any moment") {

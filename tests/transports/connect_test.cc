@@ -75,6 +75,24 @@ TEST_CASE("the default is the fastest transport that reaches the peer") {
   CHECK(kindNamed("tcp").make(context) != nullptr);
 }
 
+// Proves: the dial's deadline comes before the channel's, whose error would only blame the peer.
+TEST_CASE("a sender that does not get a connection says what its dial has met") {
+  Options options;
+  options.init_timeout = std::chrono::seconds(2);
+  World world(kindNamed("tcp"), 2, options);
+  const Address address = world.address(1);
+  world.remove(1);
+  const auto pending = world[0].open(world.id(0, 1), address);
+  const Watch watch("for the timeout");
+  try {
+    while (!pending->poll()) watch.check();
+    FAIL("it connected without a peer");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::timeout);
+    CHECK(std::string(error.what()).find("connecting to 127.0.0.1:") != std::string::npos);
+  }
+}
+
 TEST_CASE("channel_bytes and channel_depth share out the slots") {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{64},
                                   std::size_t{1000}, std::size_t{65536}, kMaxChannelBytes})
