@@ -4,9 +4,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <system_error>
 #include <thread>
@@ -17,6 +17,16 @@
 
 namespace rondo::base {
 namespace {
+
+/// A set of processors in the kernel's form. cpu_set_t has room for 1024, and the kernel refuses a
+/// mask with room for fewer processors than the machine may have.
+constexpr int kWordBits = 8 * sizeof(unsigned long);
+using Mask = std::array<unsigned long, kMostProcessors / kWordBits>;
+
+unsigned long& wordOf(Mask& mask, int processor) {
+  return mask[static_cast<std::size_t>(processor / kWordBits)];
+}
+cpu_set_t* kernelForm(Mask& mask) { return reinterpret_cast<cpu_set_t*>(mask.data()); }
 
 void addWord(std::uint32_t bits, std::size_t words_behind, Processors& set) {
   for (int bit = 0; bit < 32; ++bit)
@@ -89,12 +99,11 @@ Processors either(const Processors& a, const Processors& b) {
 }
 
 Processors ownProcessors() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
+  Mask mask{};
   Processors set;
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return set;
-  for (int i = 0; i < CPU_SETSIZE; ++i)
-    if (CPU_ISSET(i, &mask)) set.push_back(i);
+  if (::sched_getaffinity(0, sizeof mask, kernelForm(mask)) != 0) return set;
+  for (int i = 0; i < kMostProcessors; ++i)
+    if (wordOf(mask, i) >> (i % kWordBits) & 1) set.push_back(i);
   return set;
 }
 
@@ -103,20 +112,19 @@ Processors allowedProcessors() {
   // The kernel restricts the requested set to what the thread's control group allows. A new thread
   // is used so that the caller's binding does not change.
   std::thread([&set] {
-    cpu_set_t all;
-    std::memset(&all, 0xff, sizeof all);
-    ::sched_setaffinity(0, sizeof all, &all);
+    Mask all;
+    all.fill(~0ul);
+    ::sched_setaffinity(0, sizeof all, kernelForm(all));
     set = ownProcessors();
   }).join();
   return set;
 }
 
 bool bindThread(const Processors& to) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
+  Mask mask{};
   for (const int processor : to)
-    if (processor < CPU_SETSIZE) CPU_SET(processor, &set);
-  return ::sched_setaffinity(0, sizeof set, &set) == 0;
+    if (processor < kMostProcessors) wordOf(mask, processor) |= 1ul << (processor % kWordBits);
+  return ::sched_setaffinity(0, sizeof mask, kernelForm(mask)) == 0;
 }
 
 std::vector<NumaNode> numaNodes(const std::filesystem::path& sys) {

@@ -2,7 +2,13 @@
 #include "topology/system.h"
 
 #include <dlfcn.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -18,10 +24,53 @@
 #include "topology/nvml.h"
 #include "topology/wire.h"
 
+namespace {
+
+/// While it is set, the kernel of a machine with 4096 possible processors, of which this process
+/// may use some, is in place of the system's.
+constexpr std::size_t kBytesFor4096 = 4096 / 8;
+std::atomic<bool> has_4096{false};
+rondo::base::Processors bound_4096;
+const rondo::base::Processors kAllowed4096{3, 2000, 2001};
+
+} // namespace
+
+extern "C" int sched_getaffinity(pid_t thread, std::size_t bytes, cpu_set_t* set) noexcept {
+  if (!has_4096) {
+    const long got = ::syscall(SYS_sched_getaffinity, thread, bytes, set);
+    if (got > 0) std::memset(reinterpret_cast<char*>(set) + got, 0, bytes - std::size_t(got));
+    return got < 0 ? -1 : 0;
+  }
+  if (bytes < kBytesFor4096) return errno = EINVAL, -1;
+  std::memset(set, 0, bytes);
+  for (const int one : bound_4096) CPU_SET_S(one, bytes, set);
+  return 0;
+}
+
+extern "C" int sched_setaffinity(pid_t thread, std::size_t bytes, const cpu_set_t* set) noexcept {
+  if (!has_4096) return static_cast<int>(::syscall(SYS_sched_setaffinity, thread, bytes, set));
+  rondo::base::Processors to;
+  for (const int one : kAllowed4096)
+    if (CPU_ISSET_S(one, bytes, set)) to.push_back(one);
+  if (to.empty()) return errno = EINVAL, -1;
+  bound_4096 = to;
+  return 0;
+}
+
 namespace rondo::test {
 namespace {
 
 using namespace topology;
+
+struct KernelOf4096 {
+  KernelOf4096() {
+    bound_4096 = {3, 2000};
+    has_4096 = true;
+  }
+  ~KernelOf4096() { has_4096 = false; }
+  KernelOf4096(const KernelOf4096&) = delete;
+  KernelOf4096& operator=(const KernelOf4096&) = delete;
+};
 
 namespace fs = std::filesystem;
 
@@ -78,6 +127,16 @@ TEST_CASE("the kernel's files give packages, caches and cores of the given proce
   const Machine nothing = systemMachine({0, 1}, folder.file("nothing"));
   CHECK(nothing.all(Kind::core).size() == 2);
   CHECK(code(linkBetween(nothing, Processors{0}, Processors{1})) == "sock");
+}
+
+// Proves: on a machine that may have more processors than a cpu_set_t has room for, the thread's
+// processors are found and can be set.
+TEST_CASE("processors above 1024 are found and bound") {
+  KernelOf4096 kernel;
+  CHECK(text(ownProcessors()) == "3,2000");
+  CHECK(text(allowedProcessors()) == "3,2000-2001");
+  CHECK(base::bindThread({2001}));
+  CHECK(text(ownProcessors()) == "2001");
 }
 
 // Proves: NUMA nodes are returned in the order of their numbers, including nodes without
