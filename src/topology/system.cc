@@ -85,8 +85,10 @@ class Findings {
     of.number = package;
     of.name = "package " + std::to_string(package);
     of.processors.push_back(processor);
-    // Core numbers start again in each package.
-    const int core = numberOf(topology / "core_id");
+    // A core is named by its first processor. The kernel's core numbers start again in each package
+    // and, on some ARM machines, also in each cluster of a package.
+    const Processors siblings = setOf(topology / "thread_siblings_list");
+    const int core = siblings.empty() ? numberOf(topology / "core_id") : siblings.front();
     Object& own = cores_[{package, core < 0 ? kMostProcessors + processor : core}];
     own.kind = Kind::core;
     own.number = core < 0 ? processor : core;

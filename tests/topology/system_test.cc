@@ -129,6 +129,25 @@ TEST_CASE("the kernel's files give packages, caches and cores of the given proce
   CHECK(code(linkBetween(nothing, Processors{0}, Processors{1})) == "sock");
 }
 
+// Proves: two cores of one package are two cores, although the kernel gives both the same number;
+// also for ranks that each see only their own processor.
+TEST_CASE("cores of two clusters with the same core number are told apart") {
+  const TemporaryFolder folder;
+  const fs::path sys = folder.file("sys");
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    const fs::path own = sys / "devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "topology";
+    write(own / "physical_package_id", "0");
+    write(own / "core_id", std::to_string(cpu % 2));
+    write(own / "thread_siblings_list", std::to_string(cpu));
+  }
+  CHECK(systemMachine({0, 1, 2, 3}, sys).all(Kind::core).size() == 4);
+  const auto coreOf = [&](int processor) {
+    const Machine machine = systemMachine({processor}, sys);
+    return machine.at(machine.around(Kind::core, {processor})).number;
+  };
+  CHECK(coreOf(0) != coreOf(2));
+}
+
 // Proves: on a machine that may have more processors than a cpu_set_t has room for, the thread's
 // processors are found and can be set.
 TEST_CASE("processors above 1024 are found and bound") {
