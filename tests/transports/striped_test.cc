@@ -290,14 +290,34 @@ TEST_CASE("lines may connect late, or not at all, at either end") {
     CHECK(asked[0] == 4);
     CHECK(asked[1] == 3);
   }
-  Pairs pairs(2);
-  pairs.left[1].reset();
-  pairs.right[1].reset();
-  Channel channel(pairs, [](std::size_t) -> std::optional<net::Socket> {
-    throw Error(ErrorCode::timeout, "no such rail");
-  });
-  channel.exchange(20, [](int) {});
-  CHECK(channel.lost[1] == 1);
+  for (const ErrorCode code : {ErrorCode::timeout, ErrorCode::system}) {
+    Pairs pairs(2);
+    pairs.left[1].reset();
+    pairs.right[1].reset();
+    Channel channel(pairs, [code](std::size_t) -> std::optional<net::Socket> {
+      throw Error(code, "no such rail");
+    });
+    channel.exchange(20, [](int) {});
+    CHECK(channel.lost[1] == 1);
+  }
+}
+
+// Proves: a lack of descriptors while a late line connects does not end a channel whose other line
+// works, and the receiver takes the line when it has descriptors again.
+TEST_CASE("a line that the receiver cannot accept yet is accepted later") {
+  for (const ErrorCode code : {ErrorCode::system, ErrorCode::transport}) {
+    Pairs pairs(2);
+    net::Socket late = std::move(pairs.right[1]);
+    std::atomic<int> asked{0};
+    Channel channel(pairs, nullptr, [&](std::size_t) -> std::optional<net::Socket> {
+      if (asked++ < 3) throw Error(code, "no descriptor is left");
+      return std::move(late);
+    });
+    for (int i = 0; i < 200; ++i) channel.in->peek();
+    CHECK(asked == 4);
+    channel.exchange(60, [](int) {});
+    CHECK(channel.lost[1] == 0);
+  }
 }
 
 TEST_CASE("the end of the last line ends the channel, at both ends") {

@@ -113,8 +113,10 @@ class StripedReceiver final : public NetworkReceiver {
   }
 
   void requireLines() const {
-    const auto works = [](const Line& line) { return line.inlet.has_value(); };
-    if (last_end_ && std::none_of(lines_.begin(), lines_.end(), works)) throw Error(*last_end_);
+    if (last_end_ && !anyWorks()) throw Error(*last_end_);
+  }
+  bool anyWorks() const {
+    return std::ranges::any_of(lines_, [](const Line& line) { return line.inlet.has_value(); });
   }
 
   /// Whether the part at the line's head belongs to the next message or a later one.
@@ -216,13 +218,17 @@ class StripedReceiver final : public NetworkReceiver {
     }
   }
 
+  /// Asks again later for a line that cannot connect. The sender may count what it sends over that
+  /// line as arrived, so this end may not give the line up.
   void connectMore() {
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       Line& line = lines_[i];
       if (line.inlet || line.ended) continue;
-      guarded(line, [&] {
+      try {
         if (auto socket = connect_(i)) line.inlet.emplace(std::move(*socket));
-      });
+      } catch (const Error&) {
+        if (!anyWorks()) throw;
+      }
     }
   }
 

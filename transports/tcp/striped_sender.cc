@@ -137,13 +137,15 @@ class StripedSender final : public QueueingSender<Message> {
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       Line& line = lines_[i];
       if (line.open() || line.lost) continue;
-      guarded(line, [&] {
+      try {
         if (auto socket = connect_(i)) {
           line.socket = std::move(*socket);
           line.last_use = Clock::now();
         }
-      });
-      if (line.lost) say(i);
+      } catch (const Error& error) { // also a lack of this process: the other lines need nothing
+        lose(line, error);
+        say(i);
+      }
     }
   }
 
@@ -154,13 +156,18 @@ class StripedSender final : public QueueingSender<Message> {
       act();
     } catch (const Error& error) {
       if (error.code() == ErrorCode::system) throw;
-      line.lost = true;
-      line.socket.reset();
-      line.trouble = error.what();
-      for (const Cargo& cargo : line.cargo) again_.push_back({cargo.what, indexOf(line)});
-      line.cargo.clear();
-      if (std::none_of(lines_.begin(), lines_.end(), [](const Line& l) { return l.open(); })) throw;
+      lose(line, error);
     }
+  }
+
+  /// Only while the error is handled, which is thrown if no line is left.
+  void lose(Line& line, const Error& error) {
+    line.lost = true;
+    line.socket.reset();
+    line.trouble = error.what();
+    for (const Cargo& cargo : line.cargo) again_.push_back({cargo.what, indexOf(line)});
+    line.cargo.clear();
+    if (std::none_of(lines_.begin(), lines_.end(), [](const Line& l) { return l.open(); })) throw;
   }
 
   void say(std::size_t line) {
