@@ -20,6 +20,7 @@
 #include "net/connection.h"
 #include "net/event_loop.h"
 #include "net/handshake.h"
+#include "net/interfaces.h"
 #include "net/native_address.h"
 #include "rondo/error.h"
 
@@ -49,6 +50,11 @@ bool hasAddressFor(const SocketAddress& there) {
   return !fd || ::connect(fd.get(), native.get(), native.length) == 0 || errno != EADDRNOTAVAIL;
 }
 
+Dial::Settings fromHere(Dial::Settings settings) {
+  settings.address = seenFromHere(settings.address);
+  return settings;
+}
+
 /// The kernel may choose the dialed local port for the dialing socket itself.
 bool connectedToItself(int fd) {
   NativeAddress here, there;
@@ -64,7 +70,9 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   enum class Stage { connecting, reply, tls, welcome };
 
   explicit Impl(const Settings& s)
-      : settings(s), key(handshake::keyOf(s.secret)), limit(base::Deadline(s.deadline).left()) {
+      : settings(fromHere(s)),
+        key(handshake::keyOf(s.secret)),
+        limit(base::Deadline(s.deadline).left()) {
     const bool is_unix = settings.address.family == SocketAddress::Family::unix_abstract;
     handshake::requireSecret(settings.secret, settings.address, "connecting to");
     if (settings.pass.size() > handshake::kMaxPassed || (!settings.pass.empty() && !is_unix)) {

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include "base/parse.h"
 #include "net/native_address.h"
@@ -164,6 +166,23 @@ SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_p
   if (address.loopback()) return found;
   address.port = found.port;
   return address;
+}
+
+SocketAddress seenFromHere(const SocketAddress& told) {
+  const bool scoped = told.family == Family::inet6 && linkLocal(told);
+  return scoped ? seenFromHere(told, listInterfaces()) : told;
+}
+
+SocketAddress seenFromHere(const SocketAddress& told, const std::vector<Interface>& list) {
+  SocketAddress here = told;
+  std::set<std::uint32_t> scopes;
+  for (const auto& [name, own] : list) {
+    if (own.family != Family::inet6 || !linkLocal(own)) continue;
+    scopes.insert(own.scope);
+    if (own.ip == told.ip) here.scope = own.scope;
+  }
+  if (scopes.size() == 1) here.scope = *scopes.begin();
+  return here;
 }
 
 std::vector<SocketAddress> railAddresses(const std::string& interfaces, const SocketAddress& first,

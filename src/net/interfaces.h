@@ -50,4 +50,11 @@ SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_p
 SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_port,
                            const std::string& interfaces, const std::vector<Interface>& list);
 
+/// `told`, as this machine must dial it. The scope of a link-local IPv6 address is the number of an
+/// interface of the machine that told it; here the interface may have another number. It is known
+/// if only one interface has such addresses, or if the address is this machine's own; otherwise
+/// `told` is returned as it is.
+SocketAddress seenFromHere(const SocketAddress& told);
+SocketAddress seenFromHere(const SocketAddress& told, const std::vector<Interface>& list);
+
 } // namespace rondo::net

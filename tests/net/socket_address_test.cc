@@ -1,5 +1,6 @@
 // Proves: addresses survive text, wire and kernel forms; every malformed form is a typed error.
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "net/connection.h"
@@ -210,6 +211,28 @@ TEST_CASE("data use all interfaces that a list names, in its order") {
     CAPTURE(c.interfaces, c.first);
     CHECK(rails == c.rails);
   }
+}
+
+// Proves: a link-local address is dialed over the dialing machine's interface, whatever number the
+// interface has on the machine that told the address.
+TEST_CASE("a link-local address gets the number of the interface here") {
+  const auto at = [](const char* text, std::uint32_t scope) {
+    SocketAddress address = SocketAddress::parse(text, "");
+    address.scope = scope;
+    return address;
+  };
+  const std::vector<Interface> one = {{"lo", at("[::1]:0", 0)},
+                                      {"eth0", at("10.0.0.5:0", 0)},
+                                      {"eth0", at("[2001:db8::5]:0", 0)},
+                                      {"eth0", at("[fe80::5]:0", 2)}};
+  std::vector<Interface> two = one;
+  two.push_back({"eth1", at("[fe80::6]:0", 3)});
+  CHECK(seenFromHere(at("[fe80::9]:7", 8), one) == at("[fe80::9]:7", 2));
+  CHECK(seenFromHere(at("[fe80::9]:7", 8), two) == at("[fe80::9]:7", 8));
+  CHECK(seenFromHere(at("[fe80::6]:7", 8), two) == at("[fe80::6]:7", 3));
+  CHECK(seenFromHere(at("[fe80::9]:7", 8), {}) == at("[fe80::9]:7", 8));
+  for (const char* other : {"127.0.0.1:7", "[2001:db8::9]:7", "169.254.0.1:7"})
+    CHECK(seenFromHere(at(other, 0)) == at(other, 0));
 }
 
 TEST_CASE("this machine's interfaces include a loopback address") {
