@@ -7,7 +7,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "base/fork.h"
 #include "rondo/error.h"
 #include "transports/support.h"
 
@@ -15,7 +19,7 @@ namespace rondo::transport::nvlink {
 
 namespace {
 
-/// A message of one byte, with room for one descriptor.
+/// A message of one byte, with room for one descriptor (or two, because of the alignment).
 struct Message {
   char byte = 'M';
   iovec part{&byte, 1};
@@ -50,17 +54,25 @@ void sendHandle(int socket, int handle) {
 
 std::optional<base::UniqueFd> receiveHandle(int socket) {
   Message message;
+  std::vector<base::UniqueFd> received;
+  const base::NoFork whole; // received descriptors get an owner before any fork
   const ssize_t got = ::recvmsg(socket, &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return std::nullopt;
   if (got < 0) fail("was not received: " + errnoText(errno));
   if (got == 0) fail("was not received: the peer closed the connection");
-  const cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
-  if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
-      rights->cmsg_len != CMSG_LEN(sizeof(int)))
-    fail("is missing from the peer's message");
-  int handle = -1;
-  std::memcpy(&handle, CMSG_DATA(rights), sizeof handle);
-  return base::UniqueFd(handle);
+  if (const cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
+      rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS)
+    for (std::size_t at = CMSG_LEN(0); at < rights->cmsg_len; at += sizeof(int)) {
+      int handle = -1;
+      std::memcpy(&handle, reinterpret_cast<const char*>(rights) + at, sizeof handle);
+      received.emplace_back(handle);
+    }
+  if (received.empty() && (message.header.msg_flags & MSG_CTRUNC))
+    throw Error(ErrorCode::system,
+                "the handle of device memory was not received: " + errnoText(EMFILE));
+  if (received.empty()) fail("is missing from the peer's message");
+  if (received.size() > 1) fail("came with another descriptor");
+  return std::move(received.front());
 }
 
 } // namespace rondo::transport::nvlink
