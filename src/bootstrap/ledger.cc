@@ -153,15 +153,16 @@ std::optional<Failure> Ledger::leave(int rank) {
 std::optional<Failure> Ledger::leftBehind(int waiting, int gone) const {
   const Member& other = members_[static_cast<std::size_t>(gone)];
   const Stall& stall = *members_[static_cast<std::size_t>(waiting)].stall;
-  if (!other.left || stall.sequence == 0 || other.progress.entered >= stall.sequence)
-    return std::nullopt;
+  // A rank that left before the hub moved here may have entered any call.
+  if (!other.left || !other.progress) return std::nullopt;
+  if (stall.sequence == 0 || other.progress->entered >= stall.sequence) return std::nullopt;
   return Failure{ErrorCode::peer_dead,
                  "rank " + std::to_string(gone) + " left without entering " + callOf(stall), gone};
 }
 
 bool Ledger::anyBehind(std::uint64_t sequence) const {
   return std::any_of(members_.begin(), members_.end(), [sequence](const Member& m) {
-    return !m.left && m.progress.entered < sequence;
+    return !m.left && m.progress.value_or(Progress{}).entered < sequence;
   });
 }
 
@@ -189,17 +190,21 @@ bool Ledger::allLeft() const {
 Failure Ledger::completeTimeout(Failure failure, int reporter,
                                 const std::optional<Stall>& stall) const {
   if (!stall || stall->sequence == 0) return failure;
-  std::vector<int> late, behind;
+  std::vector<int> late, behind, unknown;
   for (int rank = 0; rank < size(); ++rank) {
-    const Progress& progress = members_[static_cast<std::size_t>(rank)].progress;
+    const Member& member = members_[static_cast<std::size_t>(rank)];
+    const Progress progress = member.progress.value_or(Progress{});
     if (rank == reporter) continue;
-    if (progress.entered < stall->sequence) late.push_back(rank);
+    if (member.left && !member.progress) unknown.push_back(rank);
+    else if (progress.entered < stall->sequence) late.push_back(rank);
     else if (progress.completed < stall->sequence) behind.push_back(rank);
   }
   std::string who;
   if (!late.empty()) {
     who = rankList(late) + " did not call it";
     failure.culprit = late.front();
+  } else if (!unknown.empty()) {
+    who = rankList(unknown) + " left, and may not have called it";
   } else {
     who = "all ranks called it, " + (behind.empty()
                                          ? "and the others completed it"

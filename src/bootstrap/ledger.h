@@ -83,9 +83,6 @@ class Ledger {
   std::optional<Failure> contributing(int rank, const Round& round, bool is_split) const;
 
   void setProgress(int rank, const Progress& progress);
-  const Progress& progress(int rank) const {
-    return members_.at(static_cast<std::size_t>(rank)).progress;
-  }
   /// Compares a part of a rank's calls with the parts of others. A failure may name a block of
   /// calls, or only two of several ranks. different() gives the exact answer from all ranks' logs.
   std::optional<Failure> compare(int rank, const CallReport& calls);
@@ -93,8 +90,9 @@ class Ledger {
   void setCalls(int rank, CallReport calls);
   /// A failure that names the first call in which the logs from setCalls() differ.
   std::optional<Failure> different() const;
-  /// A rank reports that it waits. Returns a failure if its peer has left without entering the
-  /// call; for a Send or Recv, if the peer had left at the previous report too. Otherwise nothing.
+  /// A rank reports that it waits. Returns a failure if its peer has left and is known not to have
+  /// entered the call; for a Send or Recv, if the peer had left at the previous report too.
+  /// Otherwise nothing.
   std::optional<Failure> stalled(int rank, const Stall& stall);
   /// The rank has left. Returns a failure if other ranks wait for it.
   std::optional<Failure> leave(int rank);
@@ -104,7 +102,8 @@ class Ledger {
   bool anyBehind(std::uint64_t sequence) const;
 
   /// Adds the ranks that did not enter the call to the text of a timeout, according to the last
-  /// setProgress() of every rank. They are inserted before the details, which follow a semicolon.
+  /// setProgress() of every rank, or else those that left and of which nothing is known. They are
+  /// inserted before the details, which follow a semicolon.
   Failure completeTimeout(Failure failure, int reporter, const std::optional<Stall>& stall) const;
   /// Adds the missing ranks to the text of a timed-out exchange. The first of them is the culprit.
   Failure completeRound(Failure failure, std::uint64_t index) const;
@@ -119,7 +118,7 @@ class Ledger {
 
  private:
   struct Member {
-    Progress progress;
+    std::optional<Progress> progress; ///< none: it has reported none to this hub
     std::optional<CallReport> calls;
     std::optional<Stall> stall;
     bool left = false;

@@ -318,7 +318,7 @@ void Membership::told(RemoteCommunicator& communicator) {
 void Membership::stalled(RemoteCommunicator& communicator, const Stall& stall) {
   {
     std::lock_guard lock(mutex_);
-    communicator.stall = stall;
+    if (stall.sequence > 0) communicator.stall = stall; // that of a Send or Recv is reported again
   }
   postReport();
   post(Type::stalled, frames::Stalled{communicator.id, stall});

@@ -150,7 +150,9 @@ void Membership::tellAll() {
       if (exchange->sent)
         link_->send(Type::gather, frames::Gather{id, index, split, exchange->blob});
     }
-    if (communicator->stall) link_->send(Type::stalled, frames::Stalled{id, *communicator->stall});
+    const auto& stall = communicator->stall;
+    if (stall && stall->sequence > communicator->board.completed.load(std::memory_order_relaxed))
+      link_->send(Type::stalled, frames::Stalled{id, *stall});
   }
   link_->send(Type::settled);
   if (search_) return; // that rank does not host the hub yet

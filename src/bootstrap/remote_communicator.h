@@ -28,7 +28,7 @@ struct RemoteCommunicator {
   std::optional<Failure> failure;
   std::map<std::uint64_t, std::shared_ptr<Membership::Exchange>> open;
   Progress reported;
-  std::optional<Stall> stall;           ///< the last one reported to the hub
+  std::optional<Stall> stall;           ///< the last one of a collective; a new hub is told, too
   std::optional<frames::Fail> proposed; ///< a failure that this rank reports, and a new hub too
   std::map<std::vector<bool>, std::uint64_t> shrunk; ///< number of shrinks, by staying ranks
   frames::Opening opening = frames::Opening::done;

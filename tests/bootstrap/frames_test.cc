@@ -365,6 +365,23 @@ TEST_CASE("a timeout names ranks that did not call, or else those that did not c
   CHECK(ledger.completeTimeout(failure, 0, {}).text == failure.text);
 }
 
+// Proves: a hub accuses no rank that left before the hub moved, since it may have entered the call.
+TEST_CASE("a rank that left without a report to this hub is not accused") {
+  const Stall stall{5, 1, "Gather #5 (int8): lane 1"};
+  const Failure failure{ErrorCode::timeout, "Gather #5 took too long; rank 0: lane 1", 1};
+  Ledger ledger(3);
+  for (const int rank : {0, 2}) ledger.setProgress(rank, {5, 4});
+  CHECK_FALSE(ledger.stalled(0, stall));
+  CHECK_FALSE(ledger.leave(1));
+  CHECK_FALSE(ledger.stalled(0, stall));
+  const Failure late = ledger.completeTimeout(failure, 0, stall);
+  CHECK(late.text ==
+        "Gather #5 took too long: rank 1 left, and may not have called it; rank 0: lane 1");
+  CHECK(late.culprit == 1); // as the reporter says
+  ledger.setProgress(2, {4, 4});
+  CHECK(ledger.completeTimeout(failure, 0, stall).culprit == 2);
+}
+
 TEST_CASE("ids of communicators do not collide") {
   std::set<std::uint64_t> seen;
   for (std::uint64_t parent = 1; parent < 40; ++parent)

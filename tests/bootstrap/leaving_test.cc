@@ -80,6 +80,28 @@ TEST_CASE("a rank that ends before its offer is decided closes the hub that it o
   CHECK_FALSE(ProcessJobs::ofProcess().hubOf(kJob));
 }
 
+// Proves: the next hub hears only of calls that still wait.
+TEST_CASE("the next hub is told that a call waits, unless the call has ended") {
+  for (const bool ended : {false, true}) {
+    INFO((ended ? "it has ended" : "it waits"));
+    const net::Secret secret = net::Secret::random();
+    PlayedHub next(loopback(0), secret, answerBye);
+    PlayedHub first(loopback(0), secret, meet);
+    const auto membership = joinAt(first, secret, 60s);
+    REQUIRE(first.heard(Type::join));
+    first.tellCandidate(loopback(freePort()));
+    const auto session = membership->open(20s);
+    session->progress().calls.enter(1, 4711);
+    session->stalled({1, 0, "Barrier #1"});
+    session->stalled({0, 0, "Send"}); // is reported again anyway
+    REQUIRE(first.heard(Type::stalled));
+    if (ended) session->progress().completed = 1;
+    first.move(next.address());
+    REQUIRE(next.heard(Type::settled));
+    CHECK(next.hasHeard(Type::stalled) == !ended);
+  }
+}
+
 // Proves: a hub that is stopped keeps no rank from ending.
 TEST_CASE("a rank whose bye is not answered ends all the same") {
   const net::Secret secret = net::Secret::random();

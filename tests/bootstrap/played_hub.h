@@ -82,6 +82,11 @@ class PlayedHub {
   bool heard(Type type) {
     return await([&] { return heard_.contains(type); });
   }
+  /// Whether it has sent one so far.
+  bool hasHeard(Type type) {
+    const std::lock_guard lock(mutex_);
+    return heard_.contains(type);
+  }
   /// Waits until the rank has closed the connection.
   bool closed() {
     return await([&] { return closed_; });

@@ -93,6 +93,27 @@ TEST_CASE("a rank dies before another one has described their communicator: its 
   CHECK(failure->culprit == 1);
 }
 
+// Proves: the new hub does not know which calls a rank entered that had left before, so it does not
+// take it for one that left too early.
+TEST_CASE("a rank waits for one that left before the hub moved: that one is not named dead") {
+  Site site;
+  const auto first = come(site, 0);
+  const Stall stall{7, 1, "Barrier #7"};
+  first->frame(Type::stalled, frames::Stalled{kCommunicator, stall});
+  RawMember second(site.member(1));
+  second.join();
+  second.frame(Type::settled, RawMember::Raw{});
+  REQUIRE(second.counted());
+  first->frame(
+      Type::fail,
+      frames::Fail{
+          kCommunicator, {ErrorCode::timeout, "Barrier #7 timed out; details", 1}, stall, {}});
+  const auto failure = first->failureOf(kCommunicator);
+  REQUIRE(failure);
+  CHECK(failure->code == ErrorCode::timeout);
+  CHECK(failure->text == "Barrier #7 timed out: rank 1 left, and may not have called it; details");
+}
+
 // Proves: a new hub waits for ranks that come late. It waits longer if it replaces a dead hub,
 // because a rank may first have to give up a hub that moved (three seconds). It waits even longer
 // if it replaces a silent hub, because each rank counts from the last message that it got.
