@@ -138,7 +138,7 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
 }
 
 Membership::Membership(const Settings& settings)
-    : settings_(settings), loop_(net::EventLoop::get()), hosts_hub_(settings.hosts_hub) {
+    : settings_(settings), loop_(net::EventLoop::get()) {
   secret_ = settings.secret;
   std::vector<int> all(static_cast<std::size_t>(settings.size));
   for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank] = static_cast<int>(rank);
@@ -148,6 +148,7 @@ Membership::Membership(const Settings& settings)
 }
 
 void Membership::connect(net::Socket socket, const net::Key& key) {
+  hosts_hub_ = ProcessJobs::ofProcess().hubOf(settings_.job).has_value();
   openLink(std::move(socket), key);
   if (settings_.newcomers >= 0)
     link_->send(Type::seat, frames::Seat{settings_.newcomers, settings_.size});

@@ -36,7 +36,6 @@ class Membership : public std::enable_shared_from_this<Membership> {
     std::chrono::milliseconds heartbeat{1000};
     bool patient = false;         ///< as in Options
     bool tls = false;             ///< as in Options
-    bool hosts_hub = false;       ///< initially, this process runs the hub
     bool hub_listens = false;     ///< a refused connection means that the hub has ended
     bool launched = false;        ///< a launcher collects the output of all ranks
     std::string hub_process;      ///< name of the process if no rank hosts the hub: "the launcher"
@@ -194,7 +193,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::optional<base::Clock::time_point> awake_;
   /// When this process last woke after it may have missed a move of the hub.
   std::optional<base::Clock::time_point> late_;
-  bool hosts_hub_;          ///< this process runs the hub
+  bool hosts_hub_ = false;  ///< this process runs the hub
   bool departing_ = false;  ///< its last user has gone
   std::uint64_t heard_ = 0; ///< number of the hub's last beat
   base::Clock::time_point next_beat_{};

@@ -99,7 +99,13 @@ void ProcessJobs::endOpenings() {
 
 net::SocketAddress ProcessJobs::host(const Hub::Settings& settings) {
   if (process_ends) refuseAtExit();
-  if (const auto hub = find(settings.job)) return hub->address();
+  if (const auto hub = find(settings.job)) {
+    // Ranks of this process that take over from a dead hub open one hub together.
+    const auto& from = settings.succession;
+    if (from && !(from->standby && from->standby->address() == hub->address()))
+      throw Error(ErrorCode::aborted, "this process already hosts a control plane of the job");
+    return hub->address();
+  }
   const auto hub = std::make_shared<Hub>(settings, [this, job = settings.job] { dismiss(job); });
   std::shared_ptr<Hub> copy; // destroyed after the lock is released
   const base::NoFork whole;

@@ -26,8 +26,9 @@ class ProcessJobs {
   /// and host() throw Error(system) then.
   static ProcessJobs& ofProcess();
 
-  /// Opens a hub. It lives until all ranks have left, another process has taken it over, or the
-  /// process ends.
+  /// Opens a hub, or returns the address of the one that this process hosts. It lives until all
+  /// ranks have left, another process has taken it over, or the process ends. Throws Error(aborted)
+  /// if the hub would take over, but this process hosts another one.
   net::SocketAddress host(const Hub::Settings& settings);
   /// The address of the hub that this process hosts; none if it hosts no hub of the job.
   std::optional<net::SocketAddress> hubOf(std::uint64_t job) const;

@@ -71,7 +71,6 @@ Membership::Settings byId(const UniqueId& id, int rank, int size, const Options&
   settings.hub = content.hub;
   settings.secret = content.secret;
   settings.job = content.job;
-  settings.hosts_hub = ProcessJobs::ofProcess().hubOf(content.job).has_value();
   settings.hub_listens = true;
   settings.hub_process = hub_process;
   return settings;
@@ -120,7 +119,6 @@ Membership::Settings atAddress(const MeetingPoint& point, const LaunchInfo& laun
       throw Error(ErrorCode::init_failed,
                   std::string("rank 0 cannot open the rendezvous: ") + error.what());
     }
-    settings.hosts_hub = true;
   }
   return settings;
 }

@@ -350,6 +350,27 @@ TEST_CASE("a rank leaves while a stopped process with two ranks has not answered
   CHECK(startsWith(line, "failed peer_dead 4 rank 4"));
 }
 
+// Proves: a host whose rank leaves hands the control plane over to another process, not to another
+// rank of its own.
+TEST_CASE("the host's rank leaves, but another rank of its process stays: rank 2 takes over") {
+  const Log log;
+  auto environment = log.in(kRare);
+  environment["MEET_BY_COMM_ID"] = "1";
+  Job job(Host::rank_zero, 4, "quit", environment);
+  job.start(0, {}, "half"); // ranks 0 and 1
+  for (const int rank : {2, 3}) job.start(rank);
+  for (const int rank : {0, 2, 3}) REQUIRE(job.at(rank).line() == "ready");
+  job.at(0).tell("go");
+  CHECK(job.at(0).line() == "left");
+  CHECK(log.says("rank 2 hosts the control plane from now on"));
+  job.at(3).signal(SIGKILL);
+  for (const int rank : {0, 2}) {
+    const std::string line = job.at(rank).line(20s);
+    INFO("the process of rank " << rank << " says: " << line);
+    CHECK(startsWith(line, "failed peer_dead 3 rank 3"));
+  }
+}
+
 // Proves: a candidate that the others skipped, though its process never stopped, does not go on
 // alone when they have ended. It notices the host's death before that, by the host's silence, or
 // only afterwards, by the end of its connection.

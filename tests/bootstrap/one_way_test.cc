@@ -1,6 +1,7 @@
 // Tests links that lose one direction or both, or are reset: all ranks get the same failure.
 #include "bootstrap/hub.h"
 #include "bootstrap/membership.h"
+#include "bootstrap/process_jobs.h"
 #include "proxy.h"
 #include "ranks.h"
 #include "session_cases.h"
@@ -23,25 +24,26 @@ std::vector<Outcome> endsAfter(const std::function<void(Proxy&, int rank, Sessio
   settings.secret = net::Secret::random();
   settings.job = 4711;
   settings.size = kRanks;
-  Hub hub(settings, [] {});
-  Proxy proxy(hub.address());
+  ProcessJobs& jobs = ProcessJobs::ofProcess();
+  const net::SocketAddress hub = jobs.host(settings);
+  Proxy proxy(hub);
   std::vector<Outcome> ends(kRanks);
   const auto outcomes = runRanks(kRanks, [&](int rank) {
     Membership::Settings member;
-    member.hub = rank == 2 ? proxy.address() : hub.address();
+    member.hub = rank == 2 ? proxy.address() : hub;
     member.secret = settings.secret;
     member.job = settings.job;
     member.rank = rank;
     member.size = kRanks;
     member.deadline = base::Clock::now() + 20s;
     member.heartbeat = heartbeat;
-    member.hosts_hub = rank == 0;
     const SessionPtr session = Membership::join(member)->open(20s);
     session->allGather({}, 20s);
     trouble(proxy, rank, *session);
     expect(awaitFailure(*session, 20s), "the session fails");
     ends[static_cast<std::size_t>(rank)] = outcomeOf(session->failure());
   });
+  jobs.dismiss(settings.job);
   CHECK(troubles(outcomes) == "");
   return ends;
 }

@@ -6,6 +6,9 @@
 //                                     and "done"
 //     program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
 //     program_bootstrap_member two      as quit, but the process has two ranks: the next one, too
+//     program_bootstrap_member half     as two, but after the line its first rank leaves and it
+//     says
+//                                     "left"; the second rank leaves after one more line
 //     program_bootstrap_member leave    as quit, but it says "left" when it has left, and ends
 //                                     after one more line
 //     program_bootstrap_member pair     as wait, but only ranks 1 and 2 exchange
@@ -91,7 +94,8 @@ std::unique_ptr<bootstrap::Session> open(int after = 0) {
 
 void wait(const std::string& scenario) {
   std::future<std::unique_ptr<bootstrap::Session>> opening;
-  if (scenario == "two") opening = std::async(std::launch::async, [] { return open(1); });
+  if (scenario == "two" || scenario == "half")
+    opening = std::async(std::launch::async, [] { return open(1); });
   auto session = open();
   std::unique_ptr<bootstrap::Session> pair, second;
   if (opening.valid()) second = opening.get();
@@ -109,6 +113,11 @@ void wait(const std::string& scenario) {
       if (input_ended) return say("done");
       continue;
     }
+    if (scenario == "half" && session) {
+      session.reset();
+      say("left");
+      continue;
+    }
     if (scenario == "leave") {
       session.reset();
       say("left");
@@ -121,7 +130,7 @@ void wait(const std::string& scenario) {
       ::_exit(0);
     }
     if (scenario == "pair") pair->allGather({}, 30s);
-    else if (scenario != "quit" && scenario != "two") session->allGather({}, 30s);
+    else if (session && scenario != "quit" && scenario != "two") session->allGather({}, 30s);
     return say("done");
   }
   say("nothing happened");
@@ -191,7 +200,7 @@ int main(int argc, char** argv) {
   const std::string scenario = argc == 2 ? argv[1] : "";
   try {
     if (scenario == "wait" || scenario == "quit" || scenario == "vanish" || scenario == "fork" ||
-        scenario == "pair" || scenario == "two" || scenario == "leave")
+        scenario == "pair" || scenario == "two" || scenario == "half" || scenario == "leave")
       wait(scenario);
     else if (scenario == "agree") agree();
     else if (scenario == "once") once();
