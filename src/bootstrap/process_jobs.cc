@@ -234,6 +234,13 @@ std::unique_ptr<Session> ProcessJobs::open(const Membership::Settings& settings,
   return session;
 }
 
+bool ProcessJobs::member(std::uint64_t job, int rank) const {
+  const base::NoFork whole;
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find({job, rank});
+  return found != entries_.end() && !found->second.membership.expired();
+}
+
 void ProcessJobs::decline(const Membership::Settings& settings, bool keep, const Failure& why) {
   Opening(*this, settings).membership(keep).decline(why);
 }

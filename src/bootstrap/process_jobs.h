@@ -49,6 +49,8 @@ class ProcessJobs {
   /// `keep`: the connection lives until the process ends, not just as long as its sessions.
   std::unique_ptr<Session> open(const Membership::Settings& settings, bool keep,
                                 std::chrono::milliseconds limit);
+  /// Whether the rank has that connection.
+  bool member(std::uint64_t job, int rank) const;
   /// Makes open() throw `why` on the job's other ranks, now or later.
   void decline(const Membership::Settings& settings, bool keep, const Failure& why);
 

@@ -371,6 +371,21 @@ TEST_CASE("the host's rank leaves, but another rank of its process stays: rank 2
   }
 }
 
+// Proves: a process whose rank opens another communicator, after it has handed the control plane
+// over, can still take the control plane over again.
+TEST_CASE("rank 0 leaves and opens another communicator, then the new host dies: rank 0 follows") {
+  const Log log;
+  Job job(Host::rank_zero, 3, "agree", log.in(kRare));
+  job.startAll();
+  job.at(0).tell("close");
+  REQUIRE(job.at(0).line() == "close");
+  REQUIRE(log.says("rank 1 hosts the control plane from now on"));
+  for (const int rank : {0, 1, 2}) job.at(rank).tell("open");
+  for (const int rank : {0, 1, 2}) REQUIRE(job.at(rank).line() == "open");
+  job.at(1).signal(SIGKILL);
+  agree(job, {0, 2});
+}
+
 // Proves: a candidate that the others skipped, though its process never stopped, does not go on
 // alone when they have ended. It notices the host's death before that, by the host's silence, or
 // only afterwards, by the end of its connection.

@@ -1,31 +1,28 @@
 // One rank as a process, for the tests: joins the job by the environment, and prints what happens.
 //
-//     program_bootstrap_member wait     "ready", then "failed CODE CULPRIT TEXT", or, after a line
-//   on
-//                                                                         stdin, one more exchange
-//                                     and "done"
-//     program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
-//     program_bootstrap_member two      as quit, but the process has two ranks: the next one, too
-//     program_bootstrap_member half     as two, but after the line its first rank leaves and it
-//     says
-//                                     "left"; the second rank leaves after one more line
-//     program_bootstrap_member leave    as quit, but it says "left" when it has left, and ends
-//                                     after one more line
-//     program_bootstrap_member pair     as wait, but only ranks 1 and 2 exchange
-//     program_bootstrap_member agree    "ready", then after each line "agreed ID": the id of a new
-//                                     communicator of the ranks that live. Other lines are
-//                                     echoed: "cut": from now on no socket receives, except those
-//                                     that connect this process with itself; "listen": the
-//                                     listeners receive again; "mend": all sockets do
-//     program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
-//     program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
-//                                                                         another one when its
-//                                     session is gone
-//     program_bootstrap_member once     opens two communicators, splits, exchanges; "done"
-//     program_bootstrap_member host     makes a unique id, prints it as hex digits, sleeps
+//     program_bootstrap_member SCENARIO
+//
+// wait:   says "ready", then "failed CODE CULPRIT TEXT", or, after a line on stdin, makes one more
+//         exchange and says "done"
+// quit:   as wait, but after the line it leaves without an exchange
+// two:    as quit, but the process has two ranks: the next one, too
+// half:   as two, but after the line its first rank leaves and it says "left"; the second rank
+//         leaves after one more line
+// leave:  as quit, but it says "left" when it has left, and ends after one more line
+// pair:   as wait, but only ranks 1 and 2 exchange
+// vanish: as quit, but it ends by _exit() as soon as it has left
+// fork:   as wait, but it forks a child first that exits at once, and another one when its session
+//         is gone
+// once:   opens two communicators, splits, exchanges; "done"
+// host:   makes a unique id, prints it as hex digits, sleeps
+// agree:  "ready", then after each line "agreed ID": the id of a new communicator of the ranks that
+//         live. Other lines are echoed: "close": it leaves its communicator; "open": it opens
+//         another one of all ranks; "cut": from now on no socket receives, except those that
+//         connect this process with itself; "listen": the listeners receive again; "mend": all
+//         sockets do
 //
 // At the end of its input it leaves. An error prints "error CODE CULPRIT TEXT". With the variable
-// MEET_BY_COMM_ID, the scenarios from "wait" to "leave" meet by Rendezvous::commId().
+// MEET_BY_COMM_ID, ranks meet by Rendezvous::commId().
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,13 +148,17 @@ bool cutsOrMends() {
 }
 
 void agree() {
-  const auto session =
-      bootstrap::Session::open(Rendezvous::environment(), Options::fromEnvironment());
-  session->allGather({}, 30s);
+  auto session = open();
   say("ready");
   std::vector<std::unique_ptr<bootstrap::Session>> children;
   while (lineOnStdin(60s)) {
     if (cutsOrMends()) continue;
+    if (heard == "close" || heard == "open") {
+      if (heard == "close") session.reset();
+      else session = open();
+      say(heard);
+      continue;
+    }
     children.push_back(session->survivors(30s));
     say("agreed " + std::to_string(children.back()->communicator()));
   }
