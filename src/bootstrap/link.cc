@@ -8,8 +8,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "net/native_address.h"
@@ -26,6 +29,12 @@ constexpr std::size_t kLeast = 2 + kMacBytes; ///< smallest value of a frame's l
 constexpr std::size_t kMost = frames::kFrameBytes - kLengthBytes;
 /// Bounds the memory for a peer that does not read.
 constexpr std::size_t kOutLimit = 64 * 1024 * 1024;
+/// How long a closed link sends what is queued. A rank that follows a hub later than this after it
+/// moved is excluded.
+constexpr std::chrono::milliseconds kPartLimit{3000};
+constexpr std::chrono::milliseconds kLook{1};
+
+std::atomic<int> parting_links{0};
 
 } // namespace
 
@@ -49,12 +58,27 @@ Link::Link(std::shared_ptr<net::EventLoop> loop, net::Socket socket, const net::
       side_(side),
       handlers_(std::move(handlers)) {}
 
-Link::~Link() { close(); }
+Link::~Link() { shut(); }
 
 void Link::close() {
+  if (!open()) return;
+  if (maker_.elsewhere() || out_.empty() || !flush() || out_.empty()) return shut();
+  ++parting_links;
+  parting_ = loop_->after(kPartLimit, [self = shared_from_this()] { self->shut(); });
+  loop_->rewatch(watch_, EPOLLOUT);
+}
+
+void Link::awaitParted() {
+  if (parting_links == 0 || net::EventLoop::get()->onLoopThread()) return;
+  while (parting_links > 0) std::this_thread::sleep_for(kLook);
+}
+
+void Link::shut() {
   if (!socket_) return;
   if (maker_.elsewhere()) return socket_.reset();
   loop_->unwatch(watch_);
+  if (parting_ != 0) --parting_links;
+  loop_->cancel(parting_);
   // Closing with unread bytes sends a reset, which can destroy the last frame in the peer's buffer.
   std::array<std::byte, 4096> unread;
   while (::recv(socket_.get(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) continue;
@@ -63,9 +87,9 @@ void Link::close() {
 }
 
 void Link::end(const std::string& why) {
-  if (!socket_) return;
+  if (!open()) return;
   const auto closed = std::move(handlers_.closed);
-  close();
+  shut();
   if (closed) closed(why);
 }
 
@@ -78,7 +102,7 @@ net::Mac Link::mac(bool outgoing, std::uint64_t sequence, std::span<const std::b
 }
 
 void Link::sendBytes(frames::Type type, std::span<const std::byte> body) {
-  if (!socket_) return;
+  if (!open()) return;
   base::Writer frame;
   frame.u32(static_cast<std::uint32_t>(kLeast + body.size()));
   frame.u8(kVersion);
@@ -119,6 +143,10 @@ void Link::watchFor(bool writing) {
 
 void Link::ready(std::uint32_t events) {
   const auto keep = shared_from_this(); // a handler may drop the last other reference
+  if (parting_ != 0) {
+    if (!flush() || out_.empty()) shut();
+    return;
+  }
   if (events & EPOLLOUT) {
     flush();
     if (out_.empty()) watchFor(false);
@@ -144,7 +172,7 @@ ssize_t Link::receive(std::span<std::byte> into) {
 void Link::readSome() {
   std::array<std::byte, 16 * 1024> chunk;
   // Bounded, so that other connections get their turn.
-  for (int i = 0; i < 16 && socket_; ++i) {
+  for (int i = 0; i < 16 && open(); ++i) {
     const ssize_t count = receive(chunk);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
@@ -159,15 +187,15 @@ void Link::readSome() {
 }
 
 void Link::readBuffered() {
-  if (!socket_ || !socket_.tls() || !socket_.tls()->buffered()) return;
+  if (!open() || !socket_.tls() || !socket_.tls()->buffered()) return;
   loop_->post([weak = weak_from_this()] {
-    if (const auto self = weak.lock(); self && self->socket_) self->readSome();
+    if (const auto self = weak.lock(); self && self->open()) self->readSome();
   });
 }
 
 void Link::parse() {
   std::size_t at = 0;
-  while (socket_ && in_.size() - at >= kLengthBytes) {
+  while (open() && in_.size() - at >= kLengthBytes) {
     const std::span<const std::byte> rest = std::span(in_).subspan(at);
     base::Reader head(rest, "a control frame");
     const std::uint32_t length = head.u32();
@@ -190,7 +218,7 @@ void Link::parse() {
     }
     at += kLengthBytes + length;
   }
-  if (socket_) in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
+  if (open()) in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 } // namespace rondo::bootstrap

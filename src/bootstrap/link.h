@@ -40,16 +40,21 @@ class Link : public std::enable_shared_from_this<Link> {
   }
   void send(frames::Type type) { sendBytes(type, {}); }
 
-  /// Ends the connection. Bytes in the socket's send buffer still arrive. No handler is called
-  /// afterwards.
+  /// Ends the connection. Frames that were sent before still arrive, unless the peer does not read
+  /// them within three seconds. No handler is called afterwards.
   void close();
-  bool open() const { return static_cast<bool>(socket_); }
+  bool open() const { return socket_ && parting_ == 0; }
+  /// Waits until no closed link of this process has frames to send. Any thread; does not wait on
+  /// the loop thread.
+  static void awaitParted();
   int descriptor() const { return socket_.get(); }
 
  private:
   Link(std::shared_ptr<net::EventLoop> loop, net::Socket socket, const net::Key& key, Side side,
        Handlers handlers);
   void sendBytes(frames::Type type, std::span<const std::byte> body);
+  /// Closes the socket. Frames that are still queued are lost.
+  void shut();
   void ready(std::uint32_t events);
   void readSome();
   /// If TLS holds received bytes or has failed, which epoll does not report, posts a call of
@@ -71,6 +76,7 @@ class Link : public std::enable_shared_from_this<Link> {
   Handlers handlers_;
   net::EventLoop::Id watch_ = 0;
   bool writing_ = false;
+  net::EventLoop::Id parting_ = 0; ///< after close(): holds this object while frames are queued
   std::vector<std::byte> in_;
   std::uint64_t received_ = 0, sent_ = 0; ///< number of frames, for the MACs
   std::deque<std::vector<std::byte>> out_;

@@ -371,6 +371,8 @@ void Membership::leave(RemoteCommunicator& communicator) {
   lock.lock();
   changed_->wait_for(lock, kAgreeLimit,
                      [&] { return !supervised_ || (host_ != host && !moving_); });
+  lock.unlock();
+  Link::awaitParted();
 }
 
 } // namespace rondo::bootstrap

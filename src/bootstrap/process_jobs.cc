@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "bootstrap/link.h"
 #include "net/event_loop.h"
 #include "rondo/error.h"
 
@@ -71,6 +72,7 @@ void ProcessJobs::end() {
   // Members send bye before the hubs of this process send farewell.
   endTogether(std::move(kept), !maker_.elsewhere());
   endTogether(std::move(hubs), !maker_.elsewhere());
+  if (!maker_.elsewhere()) Link::awaitParted();
 }
 
 /// An opening that has not met its hub yet ends by its own deadline. One of this thread cannot end:

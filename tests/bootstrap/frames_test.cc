@@ -1,5 +1,6 @@
 // Tests the control plane's wire form (round trips, truncation, tampering, replay) and the
 // heartbeat's clock.
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <random>
@@ -216,6 +217,12 @@ std::pair<base::UniqueFd, base::UniqueFd> socketPair() {
   return {base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
+/// A body of so many bytes.
+struct Filler {
+  std::size_t bytes;
+  void write(base::Writer& out) const { out.raw(std::vector<std::byte>(bytes)); }
+};
+
 /// The bytes of three authentic frames of a member, `ask 1`, `ask 2`, `ask 3`.
 std::vector<std::byte> threeFrames(const net::Key& key) {
   const auto loop = net::EventLoop::get();
@@ -266,7 +273,51 @@ Heard hear(const net::Key& key, const std::vector<std::byte>& bytes, std::size_t
   return heard;
 }
 
+/// Sends more frames than the socket takes, closes the link, and returns the other end. `bytes`:
+/// how many were sent.
+base::UniqueFd closeWhileFull(std::size_t& bytes) {
+  const auto loop = net::EventLoop::get();
+  auto ends = socketPair();
+  loop->call([&] {
+    const auto link = Link::open(loop, std::move(ends.second), {}, Link::Side::hub, {});
+    for (bytes = 0; bytes < 2'000'000; bytes += frames::kFrameBytes / 2) {
+      constexpr std::size_t kHead = 4 + 2 + 32;
+      link->send(frames::Type::gather, Filler{frames::kFrameBytes / 2 - kHead});
+    }
+    link->close();
+  });
+  return std::move(ends.first);
+}
+
+/// The number of bytes up to the end of the connection.
+std::size_t readToEnd(const base::UniqueFd& fd) {
+  std::vector<std::byte> some(100'000);
+  for (std::size_t all = 0;;) {
+    pollfd wait{fd.get(), POLLIN, 0};
+    REQUIRE(::poll(&wait, 1, 20'000) == 1);
+    const ssize_t count = ::recv(fd.get(), some.data(), some.size(), 0);
+    if (count <= 0) return all;
+    all += static_cast<std::size_t>(count);
+  }
+}
+
 } // namespace
+
+// Proves: a hub's last frames, such as the address of the next hub, are not lost on a slow rank.
+TEST_CASE("what was sent before a link was closed arrives, also if the peer reads slowly") {
+  std::size_t bytes = 0;
+  const base::UniqueFd fd = closeWhileFull(bytes);
+  CHECK(readToEnd(fd) == bytes);
+  Link::awaitParted();
+}
+
+// Proves: a peer that does not read keeps no process from ending.
+TEST_CASE("a closed link gives up a peer that does not read") {
+  std::size_t bytes = 0;
+  const base::UniqueFd fd = closeWhileFull(bytes);
+  Link::awaitParted();
+  CHECK(readToEnd(fd) < bytes);
+}
 
 TEST_CASE("frames arrive whole for any pieces, and tampered frames do not arrive") {
   const net::Key key = net::Secret::random().bytes;
