@@ -150,6 +150,9 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void takeOver(const Succession& from);
   /// Starts the time limit within which the ranks must connect, unless it runs already.
   void limitComing();
+  /// That limit has passed: excludes the ranks that have not connected, unless the ranks of a hub
+  /// that was handed over are patient.
+  void comingEnds(World& world);
   /// How long the ranks may take to connect to this hub. Any thread.
   std::chrono::milliseconds comingLimit() const;
   void roster(World& world, Member& member, const frames::Roster& part);

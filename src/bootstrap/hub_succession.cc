@@ -251,21 +251,28 @@ void Hub::Impl::limitComing() {
   });
   settle_timer_ = loop_->after(comingLimit(), [weak = weak_from_this()] {
     const auto self = weak.lock();
-    if (!self || self->stopped_) return;
-    World& in = self->worlds_.at(self->settings_.size);
-    for (const int rank : std::set<int>(in.awaited)) {
-      if (!in.awaited.contains(rank)) continue; // a probe has just settled it
-      base::log(LogLevel::info, "rank ", rank, " did not connect to the new control plane");
-      self->failRank(in, rank,
-                     {ErrorCode::unresponsive,
-                      "does not respond: it did not connect to the new host of the control plane"},
-                     true);
-      self->dropProbe(in, rank);
-      if (self->claims_) in.away.insert(rank); // it has been asked already
-      else self->probe(in, rank);
-      if (in.awaited.contains(rank)) self->settled(in, rank);
-    }
+    if (self && !self->stopped_) self->comingEnds(self->worlds_.at(self->settings_.size));
   });
+}
+
+void Hub::Impl::comingEnds(World& world) {
+  const bool waits = !claims_ && std::any_of(world.members.begin(), world.members.end(),
+                                             [](const auto& item) { return item.second->patient; });
+  for (const int rank : std::set<int>(world.awaited)) {
+    if (!world.awaited.contains(rank)) continue; // a probe has just settled it
+    base::log(waits ? LogLevel::warn : LogLevel::info, "rank ", rank,
+              " did not connect to the new control plane",
+              waits ? "; waiting for it, since RONDO_PATIENT is set" : "");
+    if (waits) continue; // until it comes, or its listener refuses a connection
+    failRank(world, rank,
+             {ErrorCode::unresponsive,
+              "does not respond: it did not connect to the new host of the control plane"},
+             true);
+    dropProbe(world, rank);
+    if (claims_) world.away.insert(rank); // it has been asked already
+    else probe(world, rank);
+    if (world.awaited.contains(rank)) settled(world, rank);
+  }
 }
 
 void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part) {

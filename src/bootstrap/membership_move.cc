@@ -61,7 +61,10 @@ void Membership::moved(const frames::Moved& to) {
     if (hosts_hub_) offered_.reset();
   }
   dropOffered(); // this rank answered too late, and another one has taken the hub over
-  dialHub(to.address, secret_, true, Clock::now() + kMoveLimit);
+  // A patient rank waits for a host that is stopped, until it has ended.
+  const bool patient = settings_.patient;
+  dialHub(to.address, secret_, !patient,
+          patient ? Clock::time_point::max() : Clock::now() + kMoveLimit);
 }
 
 bool Membership::leaving() const {

@@ -204,6 +204,54 @@ TEST_CASE("a stopped successor that continues too late is told that the others g
     }
 }
 
+// Proves: RONDO_PATIENT holds after a hand-over, for a rank that is stopped longer than a new hub
+// waits otherwise. If it is killed instead, the others name it.
+TEST_CASE("a patient job's host leaves while a rank is stopped: the new host waits for it") {
+  for (const bool killed : {false, true}) {
+    INFO((killed ? "killed" : "continued"));
+    const Log log;
+    auto patient = log.in(kUsual);
+    patient["RONDO_PATIENT"] = "1";
+    Job job(Host::rank_zero, 4, killed ? "wait" : "agree", patient);
+    job.startAll();
+    leaveWhileStopped(job, Host::rank_zero, {2});
+    REQUIRE(log.says("rank 2 did not connect to the new control plane"));
+    if (!killed) {
+      job.at(2).signal(SIGCONT);
+      agree(job, {1, 2, 3});
+      continue;
+    }
+    job.at(2).signal(SIGKILL);
+    for (const int rank : {1, 3}) {
+      const std::string line = job.at(rank).line(20s);
+      INFO("rank " << rank << " says: " << line);
+      CHECK(startsWith(line, "failed peer_dead 2 rank 2"));
+    }
+  }
+}
+
+// Proves: a patient rank waits for a new host that is stopped longer than others wait for it.
+TEST_CASE("a patient job's new host is stopped before a rank has followed it: the rank waits") {
+  const Log log;
+  auto patient = log.in(kRare);
+  patient["RONDO_PATIENT"] = "1";
+  Job job(Host::rank_zero, 3, "agree", patient);
+  job.startAll();
+  for (const int rank : {1, 2}) job.at(rank).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(0).hangUp();
+  REQUIRE(log.offered(1));
+  job.at(1).signal(SIGCONT);
+  REQUIRE(log.says("rank 1 hosts the control plane from now on"));
+  CHECK(job.at(0).end().value_or(-1) == 0);
+  job.at(1).signal(SIGSTOP);
+  std::this_thread::sleep_for(200ms);
+  job.at(2).signal(SIGCONT);
+  std::this_thread::sleep_for(4s); // longer than a rank waits otherwise
+  job.at(1).signal(SIGCONT);
+  agree(job, {1, 2});
+}
+
 // Proves: the rank that takes over does not take a rank for dead that left after the offer.
 TEST_CASE("a rank leaves while a stopped successor has not answered yet: nobody is named") {
   const Log log;
