@@ -146,6 +146,9 @@ bool Hub::Impl::hasOffer(const World& world, int rank) const {
 void Hub::Impl::sendOffer(World& world, Member& member) {
   if (world.changed) tellPresence(world); // the rank that gets the offer passes it on
   base::log(LogLevel::info, "rank ", member.rank, " is offered the control plane");
+  if (!world.candidates.contains(member.rank)) // a candidate knows where all ranks listen
+    for (const auto& part : frames::Standbys::parts(false, false, world.standbys))
+      member.link->send(Type::standbys, part);
   const frames::Succeed offer{reachableRanks(world)};
   offered_[member.rank] = {offer.expected, std::nullopt};
   member.link->send(Type::succeed, offer);

@@ -202,7 +202,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   net::EventLoop::Id depart_timer_ = 0; ///< holds this object until its bye has been answered
   std::shared_ptr<Standby> standby_;
   std::map<int, net::SocketAddress>
-      standbys_;                   ///< where the candidates listen; on a candidate: all ranks
+      standbys_; ///< where the candidates listen; on a candidate, and after an offer: all ranks
   std::set<int> candidates_;       ///< ranks that may take the hub over
   std::vector<bool> present_;      ///< by rank of the job: whether it may be alive
   std::set<int> maybe_moved_;      ///< see World

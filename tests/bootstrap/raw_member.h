@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -71,13 +72,21 @@ class RawMember {
   }
   /// Waits until the hub counts this rank: it has sent a frame, at least a beat.
   bool counted() {
-    return eventually([&] { return counted_; });
+    return eventually([&] { return !heard_.empty(); });
+  }
+  /// Waits until the hub has sent such a frame, other than a failure.
+  bool heard(bootstrap::frames::Type type) {
+    return eventually([&] { return heard_.contains(type); });
   }
   /// Waits until the hub has sent the failure of this communicator.
   std::optional<bootstrap::Failure> failureOf(std::uint64_t communicator) {
     if (!eventually([&] { return failures_.contains(communicator); })) return std::nullopt;
     const std::lock_guard lock(mutex_);
     return failures_.at(communicator);
+  }
+  /// Waits until the hub has told where so many ranks listen.
+  bool knows(std::size_t ranks) {
+    return eventually([&] { return listeners_.size() == ranks; });
   }
 
  private:
@@ -97,7 +106,10 @@ class RawMember {
       failures_.emplace(report.communicator, report.failure);
       return;
     }
-    counted_ = true;
+    heard_.insert(type);
+    if (type == bootstrap::frames::Type::standbys)
+      for (const auto& [rank, address] : bootstrap::frames::Standbys::read(in).ranks)
+        listeners_.insert(rank);
     in.raw(in.left());
   }
 
@@ -106,7 +118,8 @@ class RawMember {
   net::Key key_{};
   std::shared_ptr<bootstrap::Link> link_;
   std::mutex mutex_;
-  bool counted_ = false;
+  std::set<bootstrap::frames::Type> heard_;
+  std::set<int> listeners_;
   std::map<std::uint64_t, bootstrap::Failure> failures_;
 };
 

@@ -9,6 +9,7 @@
 #include "bootstrap/newcomer.h"
 #include "bootstrap/standby.h"
 #include "raw_member.h"
+#include "rondo/communicator.h"
 #include "support/caught.h"
 #include "support/test.h"
 
@@ -161,6 +162,32 @@ TEST_CASE("a rank that lives does not come to a new hub: it is told that the oth
   bool told = false;
   net::EventLoop::get()->call([&] { told = other->excluded(1); });
   CHECK(told);
+}
+
+// Proves: also a rank that is not one of the eight candidates can ask all ranks whether they live,
+// when the hub moves to it.
+TEST_CASE("a rank that gets the offer of a hub is told where all ranks listen") {
+  constexpr int kRanks = 12;
+  Site site([](Hub::Settings& with) {
+    with.size = kRanks;
+    with.succession.reset();
+  });
+  std::vector<std::unique_ptr<RawMember>> members;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    members.push_back(std::make_unique<RawMember>(site.member(rank)));
+    const auto port = std::to_string(10'000 + rank);
+    const auto listener = net::SocketAddress::parse("127.0.0.1:" + port, "");
+    members.back()->frame(Type::join, frames::Join{60'000, false, false, 0, listener});
+  }
+  REQUIRE(members[9]->knows(8)); // the candidates
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const int color = rank < 9 ? Communicator::kNoColor : 0;
+    members[static_cast<std::size_t>(rank)]->frame(
+        Type::gather, frames::Gather{worldId(4711, kRanks), 0, true, encodeSplit(color, rank)});
+  }
+  REQUIRE(members[9]->heard(Type::gathered)); // ranks 9 to 11 have a communicator
+  site.hub->handOver();
+  CHECK(members[9]->knows(kRanks));
 }
 
 // Proves: a hub that took over, whose listener stays open for late ranks, keeps no newcomers.
