@@ -105,7 +105,7 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
   const std::string who =
       "rank " + std::to_string(settings.rank) + " of " + std::to_string(settings.size);
   const std::shared_ptr<Membership> self(new Membership(settings));
-  net::Dial::Settings dial = self->dialTo(settings.hub, settings.secret, settings.deadline);
+  net::Dial::Settings dial = self->dialTo(settings.hub, settings.deadline);
   dial.patient = !settings.hub_listens;
   try {
     net::Dial dialing(dial);

@@ -122,10 +122,9 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// Closes the hub that this process opened when the hub was offered to it, unless the ranks go to
   /// it. No other rank knows its address.
   void dropOffered();
-  net::Dial::Settings dialTo(const net::SocketAddress& address, const net::Secret& secret,
+  net::Dial::Settings dialTo(const net::SocketAddress& address,
                              base::Clock::time_point deadline) const;
-  void dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,
-               base::Clock::time_point deadline);
+  void dialHub(const net::SocketAddress& address, bool patient, base::Clock::time_point deadline);
   void tellAll();
   /// Says bye and waits, as join() says. Any thread; does not wait on the loop thread.
   void depart();

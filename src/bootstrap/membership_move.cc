@@ -7,6 +7,7 @@
 #include "bootstrap/hub.h"
 #include "bootstrap/process_jobs.h"
 #include "bootstrap/remote_communicator.h"
+#include "bootstrap/standby.h"
 
 namespace rondo::bootstrap {
 
@@ -33,8 +34,9 @@ void Membership::succeed(const frames::Succeed& offer) {
           ErrorCode::transport,
           "the hub offered to move here, but named another number of ranks than the job has");
     Hub::Settings hub;
-    hub.address = bind_;
-    hub.secret = secret_;
+    hub.address = standby_->address();
+    hub.address.port = 0;
+    hub.secret = settings_.secret;
     hub.job = settings_.job;
     hub.size = settings_.size;
     const int host = settings_.rank;
@@ -63,8 +65,7 @@ void Membership::moved(const frames::Moved& to) {
   dropOffered(); // this rank answered too late, and another one has taken the hub over
   // A patient rank waits for a host that is stopped, until it has ended.
   const bool patient = settings_.patient;
-  dialHub(to.address, secret_, !patient,
-          patient ? Clock::time_point::max() : Clock::now() + kMoveLimit);
+  dialHub(to.address, !patient, patient ? Clock::time_point::max() : Clock::now() + kMoveLimit);
 }
 
 bool Membership::leaving() const {
@@ -86,11 +87,11 @@ void Membership::dropOffered() {
   if (jobs.hubOf(settings_.job) == opened) jobs.dismiss(settings_.job);
 }
 
-net::Dial::Settings Membership::dialTo(const net::SocketAddress& address, const net::Secret& secret,
+net::Dial::Settings Membership::dialTo(const net::SocketAddress& address,
                                        Clock::time_point deadline) const {
   net::Dial::Settings dial;
   dial.address = address;
-  dial.secret = secret;
+  dial.secret = settings_.secret;
   dial.hello.purpose = net::Hello::Purpose::control;
   dial.hello.job = settings_.job;
   dial.hello.rank = settings_.rank;
@@ -100,9 +101,9 @@ net::Dial::Settings Membership::dialTo(const net::SocketAddress& address, const 
   return dial;
 }
 
-void Membership::dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,
+void Membership::dialHub(const net::SocketAddress& address, bool patient,
                          Clock::time_point deadline) {
-  net::Dial::Settings dial = dialTo(address, secret, deadline);
+  net::Dial::Settings dial = dialTo(address, deadline);
   dial.patient = patient;
   try {
     dial_ = std::make_unique<net::Dial>(dial);

@@ -88,7 +88,7 @@ void Membership::tryNext() {
     if (std::exchange(search_->candidate, rank) != rank) awaitCandidate();
     hosts_hub_ = address == standby_->address();
     if (hosts_hub_) hostHub();
-    return dialHub(address, settings_.secret, false, Clock::now() + kCandidateLimit);
+    return dialHub(address, false, Clock::now() + kCandidateLimit);
   }
   searchFailed({ErrorCode::peer_dead,
                 hubText() + ", which hosts the control plane, has ended, and no rank that could "
@@ -125,8 +125,8 @@ void Membership::askCandidate() {
   auto& question = search_->question;
   try {
     if (!question) {
-      net::Dial::Settings dial = dialTo(standbys_.at(search_->candidate), settings_.secret,
-                                        Clock::now() + kCandidateLimit);
+      net::Dial::Settings dial =
+          dialTo(standbys_.at(search_->candidate), Clock::now() + kCandidateLimit);
       dial.hello.communicator = Standby::kProbe;
       question = std::make_unique<net::Dial>(dial);
     }

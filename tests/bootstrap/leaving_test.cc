@@ -1,6 +1,8 @@
-// Tests ranks that end while the hub moves. The test plays the hubs, so that messages come in the
-// same order each time.
+// Tests ranks that end, wait or take over while the hub moves. The test plays the hubs, so that
+// messages come in the same order each time.
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "bootstrap/process_jobs.h"
 #include "played_hub.h"
@@ -78,6 +80,32 @@ TEST_CASE("a rank that ends before its offer is decided closes the hub that it o
   membership.reset();
   CHECK(hub.heard(Type::bye));
   CHECK_FALSE(ProcessJobs::ofProcess().hubOf(kJob));
+}
+
+// Proves: a hub that moves in a job without a secret can ask ranks whether they live, since they
+// listen without a secret, too.
+TEST_CASE("a hub that moved in a job without a secret asks a missing rank whether it lives") {
+  std::promise<void> asked;
+  net::Acceptor::Settings settings;
+  settings.address = loopback(0);
+  settings.job = kJob;
+  net::Acceptor rank_zero(settings, [&, once = false](const net::Accepted& peer) mutable {
+    if (peer.hello.communicator == Standby::kProbe && !std::exchange(once, true)) asked.set_value();
+  });
+  PlayedHub first(loopback(0), {}, meet);
+  auto membership = joinAt(first, {}, 60s);
+  REQUIRE(first.heard(Type::join));
+  first.tellCandidate(rank_zero.address());
+  auto session = membership->open(20s);
+  first.offer();
+  REQUIRE(first.heard(Type::succeeded));
+  const auto hub = ProcessJobs::ofProcess().hubOf(kJob);
+  REQUIRE(hub);
+  first.move(*hub);
+  CHECK(asked.get_future().wait_for(20s) == std::future_status::ready);
+  session.reset();
+  membership.reset();
+  ProcessJobs::ofProcess().dismiss(kJob);
 }
 
 // Proves: the next hub hears only of calls that still wait.

@@ -35,7 +35,7 @@ class PlayedHub {
   using React = std::function<void(Link&, Type)>;
 
   PlayedHub(const net::SocketAddress& address, const net::Secret& secret, React react)
-      : react_(std::move(react)) {
+      : react_(std::move(react)), given_(secret.present ? net::Secret{} : net::Secret::random()) {
     net::Acceptor::Settings settings;
     settings.address = address;
     settings.secret = secret;
@@ -60,7 +60,7 @@ class PlayedHub {
   /// over.
   void tellCandidate(const net::SocketAddress& candidate, int rank = 0) {
     loop_->call([&] {
-      link_->send(Type::welcome, frames::Welcome{-1, kJob, {}});
+      link_->send(Type::welcome, frames::Welcome{-1, kJob, given_});
       link_->send(Type::standbys, frames::Standbys{true, true, {{rank, candidate}}});
       link_->send(Type::present, frames::Present{1, -1, {true, true}, {false, false}});
     });
@@ -123,6 +123,7 @@ class PlayedHub {
 
   const std::shared_ptr<net::EventLoop> loop_ = net::EventLoop::get();
   const React react_;
+  const net::Secret given_; ///< for ranks without one
   std::mutex mutex_;
   std::condition_variable changed_;
   std::set<Type> heard_;
