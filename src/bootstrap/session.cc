@@ -1,9 +1,13 @@
 // Opens a rank's session, by kind of rendezvous.
 #include "bootstrap/session.h"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/local_group.h"
@@ -13,6 +17,7 @@
 #include "bootstrap/unique_id.h"
 #include "net/hmac.h"
 #include "net/interfaces.h"
+#include "net/resolve.h"
 #include "net/tls.h"
 
 namespace rondo::bootstrap {
@@ -36,6 +41,9 @@ void FailureWatch::tell(const Failure& failure, bool last) {
 }
 
 namespace {
+
+/// Between two questions for the address of a name.
+constexpr std::chrono::milliseconds kFirstLook{50}, kLastLook{1000};
 
 /// Whether a launcher started this process, even if its other variables are wrong. `rondo run`
 /// passes an id; without one, RONDO_RANK and RONDO_SIZE were set by hand, for ranks in several
@@ -84,11 +92,26 @@ std::uint64_t numberOf(const std::string& words) {
   return number;
 }
 
+/// Until the deadline for joining, tries again if the name is unknown: its record may be made after
+/// the ranks have started.
+net::SocketAddress resolved(const std::string& address, const Options& options) {
+  const base::Deadline limit(options.init_timeout);
+  for (auto pause = kFirstLook; true; pause = std::min(2 * pause, kLastLook)) {
+    try {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit.left());
+      return net::SocketAddress::parse(address, options.socket_family, left);
+    } catch (const net::UnknownHost& unknown) {
+      if (limit.left() <= pause) throw;
+      if (pause == kFirstLook) base::log(LogLevel::warn, unknown.what(), "; trying again");
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 Membership::Settings atAddress(const MeetingPoint& point, const LaunchInfo& launch,
                                const Options& options) {
   Membership::Settings settings = settingsFor(options, launch.rank, launch.size);
-  settings.hub =
-      net::SocketAddress::parse(point.address, options.socket_family, options.init_timeout);
+  settings.hub = resolved(point.address, options);
   if (settings.hub.port == 0)
     throw Error(ErrorCode::invalid_argument,
                 "the rendezvous address " + point.address + " has no port: set host:port");

@@ -34,10 +34,11 @@ constexpr std::chrono::milliseconds kLastBackoff{200};
 constexpr std::chrono::seconds kLoopLimit{10};
 
 /// Errors of connect() that may be temporary: the listener does not exist yet or is overloaded, or
-/// the network lost the packets of address resolution (ARP) or of the connection's start (SYN).
+/// the network lost the packets of address resolution (ARP) or of the connection's start (SYN), or
+/// a container's network has no route yet.
 bool worthARetry(int error) {
-  constexpr std::array kTransient{ECONNREFUSED, ECONNRESET, ECONNABORTED, EAGAIN,
-                                  EINTR,        ETIMEDOUT,  EHOSTUNREACH, EHOSTDOWN};
+  constexpr std::array kTransient{ECONNREFUSED, ECONNRESET,   ECONNABORTED, EAGAIN,     EINTR,
+                                  ETIMEDOUT,    EHOSTUNREACH, EHOSTDOWN,    ENETUNREACH};
   return std::find(kTransient.begin(), kTransient.end(), error) != kTransient.end();
 }
 

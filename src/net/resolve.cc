@@ -81,10 +81,12 @@ std::vector<SocketAddress> resolve(const std::string& host, int family,
                                    std::chrono::milliseconds limit) {
   Answer answer = ask(host, family, AI_NUMERICHOST);
   if (answer.error == EAI_NONAME) answer = askInTime(host, family, limit);
-  if (answer.error != 0)
-    throw Error(
-        ErrorCode::invalid_argument,
-        "host " + base::quoted(host) + " cannot be resolved: " + ::gai_strerror(answer.error));
+  if (answer.error != 0) {
+    const std::string why =
+        "host " + base::quoted(host) + " cannot be resolved: " + ::gai_strerror(answer.error);
+    if (answer.error == EAI_NONAME || answer.error == EAI_AGAIN) throw UnknownHost(why);
+    throw Error(ErrorCode::invalid_argument, why);
+  }
   if (answer.addresses.empty())
     throw Error(ErrorCode::invalid_argument,
                 "host " + base::quoted(host) + " has no IPv4 or IPv6 address");
