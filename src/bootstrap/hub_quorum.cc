@@ -24,13 +24,9 @@ using base::Clock;
 
 /// The ranks that may take the hub over. If fewer ranks die at once, one of them lives.
 constexpr std::size_t kCandidates = 8;
-/// How long the question to a rank's listener may take.
-constexpr std::chrono::milliseconds kProbeLimit{1000};
 /// Interval between questions to a rank that lives and has not come yet.
 constexpr std::chrono::milliseconds kProbeAgain{20};
 constexpr std::chrono::milliseconds kLook{1};
-/// Bounds the descriptors for them.
-constexpr std::size_t kProbesAtOnce = 64;
 
 } // namespace
 
@@ -227,7 +223,7 @@ void Hub::Impl::lookAtProbes() {
     }
   });
   bool more = !old_probes_.empty();
-  std::size_t asking = old_probes_.size();
+  int asking = static_cast<int>(old_probes_.size());
   for (auto& [size, world] : worlds_) {
     std::vector<int> ranks;
     for (const auto& [rank, probe] : world.probes) ranks.push_back(rank);

@@ -23,11 +23,11 @@ namespace {
 using base::Clock;
 using namespace std::chrono_literals;
 
-/// How long a hub that takes over may need, once its host has noticed the death: four seconds until
-/// it excludes ranks, and one to tell them so. Before, its host may take three seconds to give up
-/// connecting to a hub that moved. Hubs that replace a silent one wait longer, but for less than a
-/// heartbeat.
-constexpr std::chrono::milliseconds kSettleLimit{9000};
+/// How long a hub that takes over may need, once its host has noticed the death, until it tells
+/// ranks that it excludes them: four seconds. Before, its host may take three seconds to give up
+/// connecting to a hub that moved, and probes may take one to end. Hubs that replace a silent one
+/// wait longer, but for less than a heartbeat.
+constexpr std::chrono::milliseconds kSettleLimit{8000};
 /// If a move fails within this time after the process was stopped, the stop may be the reason.
 /// Longer than kMoveLimit.
 constexpr std::chrono::milliseconds kWoke{5000};
@@ -99,15 +99,15 @@ void Membership::tryNext() {
 /// Ranks notice the death of a machine within a heartbeat of each other, and then settle.
 void Membership::awaitCandidate() {
   loop_->cancel(search_->end_timer);
-  search_->end_timer =
-      loop_->after(4 * settings_.heartbeat + kSettleLimit, [weak = weak_from_this()] {
-        const auto self = weak.lock();
-        if (self && self->search_)
-          self->searchFailed({ErrorCode::unresponsive,
-                              "the connection to the host of the control plane has ended, and the "
-                              "other ranks did not replace it in time",
-                              -1});
-      });
+  const auto limit = 4 * settings_.heartbeat + kSettleLimit + probesTake(settings_.size);
+  search_->end_timer = loop_->after(limit, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self && self->search_)
+      self->searchFailed({ErrorCode::unresponsive,
+                          "the connection to the host of the control plane has ended, and the "
+                          "other ranks did not replace it in time",
+                          -1});
+  });
   search_->question.reset();
   loop_->cancel(search_->ask_timer);
   if (standbys_.at(search_->candidate) != standby_->address())

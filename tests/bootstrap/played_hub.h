@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "bootstrap/hub.h"
 #include "bootstrap/ledger.h"
@@ -56,13 +57,13 @@ class PlayedHub {
   void move(const net::SocketAddress& to) {
     loop_->call([&] { link_->send(Type::moved, frames::Moved{0, to}); });
   }
-  /// Tells the rank that both ranks live and that `rank`, which listens at `candidate`, may take
+  /// Tells the rank that all ranks live and that `rank`, which listens at `candidate`, may take
   /// over.
   void tellCandidate(const net::SocketAddress& candidate, int rank = 0) {
     loop_->call([&] {
       link_->send(Type::welcome, frames::Welcome{-1, kJob, given_});
       link_->send(Type::standbys, frames::Standbys{true, true, {{rank, candidate}}});
-      link_->send(Type::present, frames::Present{1, -1, {true, true}, {false, false}});
+      link_->send(Type::present, present(1, -1));
     });
   }
   /// Offers to move to the rank.
@@ -71,9 +72,7 @@ class PlayedHub {
   }
   /// Tells the rank that this hub serves, and that rank 0's process hosts it.
   void serve() {
-    loop_->call([&] {
-      link_->send(Type::present, frames::Present{2, 0, {true, true}, {false, false}});
-    });
+    loop_->call([&] { link_->send(Type::present, present(2, 0)); });
   }
   void die() {
     loop_->call([&] { link_->close(); });
@@ -101,6 +100,7 @@ class PlayedHub {
  private:
   void accept(net::Accepted peer) {
     if (peer.hello.communicator == Standby::kProbe) return;
+    size_ = static_cast<std::size_t>(peer.hello.size);
     link_ = Link::open(loop_, std::move(peer.socket), peer.session_key, Link::Side::hub,
                        {[this](Type type, base::Reader& in) {
                           note([&] {
@@ -110,6 +110,9 @@ class PlayedHub {
                           react_(*link_, type);
                         },
                         [this](const std::string&) { note([&] { closed_ = true; }); }});
+  }
+  frames::Present present(std::uint64_t generation, int host) const {
+    return {generation, host, std::vector<bool>(size_, true), std::vector<bool>(size_)};
   }
   void note(const std::function<void()>& change) {
     const std::lock_guard lock(mutex_);
@@ -128,6 +131,7 @@ class PlayedHub {
   std::condition_variable changed_;
   std::set<Type> heard_;
   bool closed_ = false;
+  std::size_t size_ = 0; ///< of the job
   std::optional<net::SocketAddress> standby_;
   std::shared_ptr<Link> link_;
   std::unique_ptr<net::Acceptor> acceptor_;
@@ -146,15 +150,15 @@ inline void meet(Link& link, Type type) {
     link.send(Type::gathered, part);
 }
 
-/// Rank 1 of 2 joins there.
+/// Rank 1 joins there.
 inline std::shared_ptr<Membership> joinAt(const PlayedHub& hub, const net::Secret& secret,
-                                          std::chrono::milliseconds heartbeat) {
+                                          std::chrono::milliseconds heartbeat, int size = 2) {
   Membership::Settings settings;
   settings.hub = hub.address();
   settings.secret = secret;
   settings.job = kJob;
   settings.rank = 1;
-  settings.size = 2;
+  settings.size = size;
   settings.deadline = base::Clock::now() + std::chrono::seconds(20);
   settings.heartbeat = heartbeat;
   return Membership::join(settings);

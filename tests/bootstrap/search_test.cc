@@ -33,10 +33,16 @@ struct Search {
 } // namespace
 
 // Proves: a rank waits as long as a candidate may need (three seconds to give up a hub that moved,
-// then four for other ranks, then one to tell those that are missing), but not for ever.
+// then four for other ranks, then one to tell each 64 that are missing), but not for ever.
 TEST_CASE(
     "a rank waits 8 s for a candidate that then hosts the hub, and gives up one that never does") {
   const net::Secret secret = net::Secret::random();
+  PlayedHub many_next(loopback(0), secret, answerBye), many_first(loopback(0), secret, ignore);
+  auto many = joinAt(many_first, secret, 500ms, 700);
+  REQUIRE(many_first.heard(Type::join));
+  many_first.tellCandidate(many_next.address());
+  many_first.die();
+  REQUIRE(many_next.heard(Type::settled));
   Search late(secret), never(secret);
   std::this_thread::sleep_for(8s);
   late.next.serve();
@@ -45,6 +51,9 @@ TEST_CASE(
   CHECK(late.next.heard(Type::bye));
   CHECK(says(caught([&] { never.session->survivors(30s); }), ErrorCode::unresponsive,
              {"the other ranks did not replace it in time"}));
+  many_next.serve(); // its job has 700 ranks
+  many.reset();
+  CHECK(many_next.heard(Type::bye));
 }
 
 // Proves: a rank that takes over knows that others may give up the silent hub later than itself.
