@@ -94,8 +94,8 @@ std::optional<Failure> Ledger::contributing(int rank, const Round& round, bool i
                        (is_split ? " splits while others exchange data"
                                  : " exchanges data while others split"),
                    rank};
-  for (const int other : round.missing())
-    if (hasLeft(other))
+  for (const int other : left_)
+    if (!round.came[static_cast<std::size_t>(other)])
       return Failure{ErrorCode::peer_dead,
                      "rank " + std::to_string(other) + " left while others waited for it", other};
   return std::nullopt;
@@ -135,10 +135,10 @@ std::optional<Failure> Ledger::stalled(int rank, const Stall& stall) {
 }
 
 std::optional<Failure> Ledger::leave(int rank) {
-  members_.at(static_cast<std::size_t>(rank)).left = true;
+  left_.insert(rank);
   for (int other = 0; other < size(); ++other) {
     const Member& member = members_[static_cast<std::size_t>(other)];
-    if (other == rank || member.left || !member.stall || member.stall->waiting_for != rank)
+    if (other == rank || !member.stall || member.stall->waiting_for != rank || hasLeft(other))
       continue;
     if (auto verdict = leftBehind(other, rank)) return verdict;
   }
@@ -154,16 +154,18 @@ std::optional<Failure> Ledger::leftBehind(int waiting, int gone) const {
   const Member& other = members_[static_cast<std::size_t>(gone)];
   const Stall& stall = *members_[static_cast<std::size_t>(waiting)].stall;
   // A rank that left before the hub moved here may have entered any call.
-  if (!other.left || !other.progress) return std::nullopt;
+  if (!hasLeft(gone) || !other.progress) return std::nullopt;
   if (stall.sequence == 0 || other.progress->entered >= stall.sequence) return std::nullopt;
   return Failure{ErrorCode::peer_dead,
                  "rank " + std::to_string(gone) + " left without entering " + callOf(stall), gone};
 }
 
 bool Ledger::anyBehind(std::uint64_t sequence) const {
-  return std::any_of(members_.begin(), members_.end(), [sequence](const Member& m) {
-    return !m.left && m.progress.value_or(Progress{}).entered < sequence;
-  });
+  for (int rank = 0; rank < size(); ++rank)
+    if (!hasLeft(rank) &&
+        members_[static_cast<std::size_t>(rank)].progress.value_or(Progress{}).entered < sequence)
+      return true;
+  return false;
 }
 
 Failure Ledger::brokenLink(int accuser, const Failure& failure) {
@@ -183,10 +185,6 @@ Failure Ledger::unheardHost(const std::string& host, int culprit, int deaf,
           culprit};
 }
 
-bool Ledger::allLeft() const {
-  return std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.left; });
-}
-
 Failure Ledger::completeTimeout(Failure failure, int reporter,
                                 const std::optional<Stall>& stall) const {
   if (!stall || stall->sequence == 0) return failure;
@@ -195,7 +193,7 @@ Failure Ledger::completeTimeout(Failure failure, int reporter,
     const Member& member = members_[static_cast<std::size_t>(rank)];
     const Progress progress = member.progress.value_or(Progress{});
     if (rank == reporter) continue;
-    if (member.left && !member.progress) unknown.push_back(rank);
+    if (hasLeft(rank) && !member.progress) unknown.push_back(rank);
     else if (progress.entered < stall->sequence) late.push_back(rank);
     else if (progress.completed < stall->sequence) behind.push_back(rank);
   }

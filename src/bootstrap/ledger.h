@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -96,8 +97,8 @@ class Ledger {
   std::optional<Failure> stalled(int rank, const Stall& stall);
   /// The rank has left. Returns a failure if other ranks wait for it.
   std::optional<Failure> leave(int rank);
-  bool hasLeft(int rank) const { return members_.at(static_cast<std::size_t>(rank)).left; }
-  bool allLeft() const;
+  bool hasLeft(int rank) const { return left_.contains(rank); }
+  bool allLeft() const { return left_.size() == members_.size(); }
   /// Whether some rank that has not left may not have entered this call yet.
   bool anyBehind(std::uint64_t sequence) const;
 
@@ -121,12 +122,12 @@ class Ledger {
     std::optional<Progress> progress; ///< none: it has reported none to this hub
     std::optional<CallReport> calls;
     std::optional<Stall> stall;
-    bool left = false;
     bool heard_of_left = false; ///< at its last report, its peer had already left
   };
   std::optional<Failure> leftBehind(int waiting, int gone) const;
 
   std::vector<Member> members_;
+  std::set<int> left_; ///< the ranks that have left
   CallComparison comparison_;
   std::map<std::uint64_t, std::shared_ptr<Round>> rounds_;
   std::optional<Failure> failure_;

@@ -433,6 +433,19 @@ TEST_CASE("a rank that left without a report to this hub is not accused") {
   CHECK(ledger.completeTimeout(failure, 0, stall).culprit == 2);
 }
 
+// Proves: an exchange fails at once if a rank has left that it waits for, and only then.
+TEST_CASE("an exchange waits for no rank that has left") {
+  for (const bool came : {false, true}) {
+    Ledger ledger(3);
+    const auto round = ledger.round(0);
+    if (came) round->contribute(2, false, {});
+    ledger.leave(2);
+    const auto failure = ledger.contributing(0, *round, false);
+    CHECK(failure.has_value() != came);
+    if (failure) CHECK(failure->culprit == 2);
+  }
+}
+
 TEST_CASE("ids of communicators do not collide") {
   std::set<std::uint64_t> seen;
   for (std::uint64_t parent = 1; parent < 40; ++parent)
