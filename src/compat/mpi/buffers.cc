@@ -16,11 +16,12 @@ template <class Part>
 void inParts(const Elements& elements, const Part& part) {
   constexpr std::size_t kMost = std::size_t{1} << 30;
   const std::size_t size = elements.shape.size;
+  if (size == 0) return;
   if (size > kMostOfInt && !(mpi().Pack_c && mpi().Unpack_c))
     throw CallFailure{MPI_ERR_UNSUPPORTED_OPERATION, "one element of a type with gaps has " +
                                                          std::to_string(size) +
                                                          " bytes, more than MPI_Pack takes"};
-  const std::size_t step = std::max<std::size_t>(1, size ? kMost / size : kMost);
+  const std::size_t step = std::max<std::size_t>(1, kMost / size);
   for (std::size_t done = 0; done < elements.count; done += step) {
     const std::size_t count = std::min(step, elements.count - done);
     part(elementAt(elements.buffer, static_cast<std::ptrdiff_t>(done), elements.shape),
@@ -169,8 +170,8 @@ void Staging::put(const std::byte* from, std::size_t bytes, const Elements& elem
 ByteBlocks Staging::dense(const ElementBlocks& blocks) {
   ByteBlocks result;
   std::size_t total = 0;
-  for (const int count : blocks.counts) {
-    result.counts.push_back(static_cast<std::size_t>(count) * blocks.shape.size);
+  for (std::size_t r = 0; r < blocks.ranks; ++r) {
+    result.counts.push_back(blocks.elements(r).bytes());
     result.offsets.push_back(total);
     total += result.counts.back();
   }
@@ -184,18 +185,17 @@ namespace {
 /// offsets may not.
 ByteBlocks inPlace(const ElementBlocks& blocks) {
   ByteBlocks result;
-  int first = 0;
-  for (std::size_t r = 0; r < blocks.counts.size(); ++r)
+  std::ptrdiff_t first = 0;
+  for (std::size_t r = 0; r < blocks.ranks; ++r)
     if (blocks.counts[r] > 0) first = std::min(first, blocks.displacements[r]);
   result.base = static_cast<std::byte*>(elementAt(blocks.buffer, first, blocks.shape));
-  for (std::size_t r = 0; r < blocks.counts.size(); ++r) {
-    result.counts.push_back(static_cast<std::size_t>(blocks.counts[r]) * blocks.shape.size);
+  for (std::size_t r = 0; r < blocks.ranks; ++r) {
+    result.counts.push_back(blocks.elements(r).bytes());
     // The displacement of an empty block has no meaning, and may be any number.
-    result.offsets.push_back(
-        blocks.counts[r] > 0
-            ? static_cast<std::size_t>(std::ptrdiff_t{blocks.displacements[r]} - first) *
-                  blocks.shape.size
-            : 0);
+    result.offsets.push_back(blocks.counts[r] > 0
+                                 ? static_cast<std::size_t>(blocks.displacements[r] - first) *
+                                       blocks.shape.size
+                                 : 0);
   }
   return result;
 }
@@ -204,7 +204,7 @@ ByteBlocks inPlace(const ElementBlocks& blocks) {
 
 ByteBlocks Staging::copied(const ElementBlocks& blocks) {
   ByteBlocks result = dense(blocks);
-  for (std::size_t r = 0; r < blocks.counts.size(); ++r)
+  for (std::size_t r = 0; r < blocks.ranks; ++r)
     if (const Elements block = blocks.elements(r); !missing(block))
       pack(block, result.base + result.offsets[r]);
   return result;
@@ -217,7 +217,7 @@ ByteBlocks Staging::readable(const ElementBlocks& blocks) {
 ByteBlocks Staging::writable(const ElementBlocks& blocks) {
   if (blocks.shape.plain && !apart_) return inPlace(blocks);
   ByteBlocks result = dense(blocks);
-  for (std::size_t r = 0; r < blocks.counts.size(); ++r)
+  for (std::size_t r = 0; r < blocks.ranks; ++r)
     if (const Elements block = blocks.elements(r); block.count > 0 && !missing(block))
       deliverLater(block, result.base + result.offsets[r]);
   return result;

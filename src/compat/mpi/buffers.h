@@ -1,9 +1,11 @@
 // Converts MPI's buffers, counts and datatypes to bytes, and back.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "compat/mpi/datatypes.h"
@@ -36,14 +38,55 @@ struct ByteBlocks {
 /// Address of element `displacement` of the buffer.
 inline void* elementAt(void* buffer, std::ptrdiff_t displacement, const Shape& shape) {
   // Computed as a number, since with MPI_BOTTOM the address is in no object.
-  return reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(buffer) +
-                                 displacement * shape.extent);
+  // The displacement of an empty block may be any number.
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(buffer) +
+                                 static_cast<std::uintptr_t>(displacement) *
+                                     static_cast<std::uintptr_t>(shape.extent));
 }
+
+/// One number for each rank, as the program passed them: int, and in the large-count forms
+/// MPI_Count or MPI_Aint.
+class Table {
+ public:
+  template <std::signed_integral Number>
+  Table(const Number* first) : first_(first), large_(sizeof(Number) > sizeof(int)) {
+    static_assert(sizeof(Number) == sizeof(int) || sizeof(Number) == sizeof(std::int64_t));
+  }
+  explicit operator bool() const { return first_; }
+  bool operator==(const Table&) const = default;
+  std::ptrdiff_t operator[](std::integral auto rank) const {
+    const auto at = static_cast<std::size_t>(rank);
+    return static_cast<std::ptrdiff_t>(large_ ? number<std::int64_t>(at) : number<int>(at));
+  }
+  bool anyNegative(int ranks) const {
+    for (int r = 0; r < ranks; ++r)
+      if ((*this)[r] < 0) return true;
+    return false;
+  }
+  bool allEqual(int ranks) const {
+    for (int r = 1; r < ranks; ++r)
+      if ((*this)[r] != (*this)[0]) return false;
+    return true;
+  }
+
+ private:
+  /// MPI_Count and MPI_Aint may be other types of the same size.
+  template <class Number>
+  Number number(std::size_t at) const {
+    Number result;
+    std::memcpy(&result, static_cast<const std::byte*>(first_) + at * sizeof result, sizeof result);
+    return result;
+  }
+
+  const void* first_;
+  bool large_;
+};
 
 /// Blocks of elements as in MPI's v-forms; displacements are in elements.
 struct ElementBlocks {
   void* buffer;
-  std::span<const int> counts, displacements;
+  std::size_t ranks;
+  Table counts, displacements;
   MPI_Datatype type;
   Shape shape;
 

@@ -5,7 +5,6 @@
 // on all ranks.
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <vector>
 
 #include "compat/mpi/run.h"
@@ -153,17 +152,18 @@ struct ReduceScatterBlock : Reducing {
 
 struct ReduceScatter : Reducing {
   static constexpr Function kFunction = Function::reduce_scatter;
-  const int* counts;
+  Table counts;
 
   using Reducing::refuse;
   Reason refuse(const Counterpart& at) const {
-    const bool wrong = !counts || receive == MPI_IN_PLACE ||
-                       std::any_of(counts, counts + at.size, [](int c) { return c < 0; });
+    const bool wrong = !counts || receive == MPI_IN_PLACE || counts.anyNegative(at.size);
     return wrong ? Reason::erroneous : Reason::none;
   }
   int aliasError(const Counterpart& at) const { return Reducing::aliasError(total(at.size)); }
   std::ptrdiff_t total(int size) const {
-    return std::accumulate(counts, counts + size, std::ptrdiff_t{0});
+    std::ptrdiff_t sum = 0;
+    for (int r = 0; r < size; ++r) sum += counts[r];
+    return sum;
   }
   std::size_t bytes(int, int size) const {
     std::size_t sum = 0;
@@ -176,9 +176,10 @@ struct ReduceScatter : Reducing {
     const auto ranks = static_cast<std::size_t>(at.size);
     const void* const from = input(total(at.size), staging);
     void* const to = scattered(at.rank, counts[at.rank], staging);
-    if (std::all_of(counts, counts + ranks, [this](int c) { return c == *counts; })) {
+    if (counts.allEqual(at.size)) {
       mode.make(at, Collective::reducescatter, from, to,
-                static_cast<std::size_t>(*counts) * reduction.factor, reduction.type, reduction.op);
+                static_cast<std::size_t>(counts[0]) * reduction.factor, reduction.type,
+                reduction.op);
       return;
     }
     std::vector<std::size_t> sizes(ranks), offsets(ranks);

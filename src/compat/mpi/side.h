@@ -1,7 +1,6 @@
 // The send side or the receive side of a call that moves data.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -40,20 +39,16 @@ inline Elements blockOf(const Side& side, const Elements& all, int block) {
 /// One side of a v-form, with one block for each rank.
 struct Sides {
   const void* buffer;
-  const int* counts;
-  const int* displacements;
+  Table counts, displacements;
   MPI_Datatype type;
 
   bool inPlace() const { return buffer == MPI_IN_PLACE; }
   bool wrong(int ranks) const {
     return !counts || !displacements || type == MPI_DATATYPE_NULL || inPlace() ||
-           std::any_of(counts, counts + ranks, [](int c) { return c < 0; });
+           counts.anyNegative(ranks);
   }
   ElementBlocks blocks(const Staging& staging, int ranks) const {
-    return {const_cast<void*>(buffer),
-            {counts, static_cast<std::size_t>(ranks)},
-            {displacements, static_cast<std::size_t>(ranks)},
-            type,
+    return {const_cast<void*>(buffer), static_cast<std::size_t>(ranks), counts, displacements, type,
             staging.shapeOf(type)};
   }
   Side side(int rank) const { return {buffer, counts[rank], type}; }
