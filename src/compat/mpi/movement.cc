@@ -4,7 +4,7 @@
 // data by different types, but the number of bytes must be the same.
 #include <cstddef>
 
-#include "compat/mpi/run.h"
+#include "compat/mpi/entry_points.h"
 #include "compat/mpi/side.h"
 
 namespace rondo::compat {
@@ -177,90 +177,35 @@ struct Barrier {
 
 } // namespace rondo::compat
 
+RONDO_MPI_COLLECTIVE(Bcast, Ibcast, (Bcast{{buffer, count, type}, root}),
+                     (buffer, count, type, root), void* buffer, Count count, MPI_Datatype type,
+                     int root)
+RONDO_MPI_COLLECTIVE(
+    Scatter, Iscatter,
+    (Scatter{{send, send_count, send_type}, {receive, receive_count, receive_type}, root}),
+    (send, send_count, send_type, receive, receive_count, receive_type, root), const void* send,
+    Count send_count, MPI_Datatype send_type, void* receive, Count receive_count,
+    MPI_Datatype receive_type, int root)
+RONDO_MPI_COLLECTIVE(
+    Gather, Igather,
+    (Gather{{send, send_count, send_type}, {receive, receive_count, receive_type}, root}),
+    (send, send_count, send_type, receive, receive_count, receive_type, root), const void* send,
+    Count send_count, MPI_Datatype send_type, void* receive, Count receive_count,
+    MPI_Datatype receive_type, int root)
+RONDO_MPI_COLLECTIVE(Allgather, Iallgather,
+                     (Allgather{{send, send_count, send_type},
+                                {receive, receive_count, receive_type}}),
+                     (send, send_count, send_type, receive, receive_count, receive_type),
+                     const void* send, Count send_count, MPI_Datatype send_type, void* receive,
+                     Count receive_count, MPI_Datatype receive_type)
+RONDO_MPI_COLLECTIVE(Alltoall, Ialltoall,
+                     (Alltoall{{send, send_count, send_type},
+                               {receive, receive_count, receive_type}}),
+                     (send, send_count, send_type, receive, receive_count, receive_type),
+                     const void* send, Count send_count, MPI_Datatype send_type, void* receive,
+                     Count receive_count, MPI_Datatype receive_type)
+
 using namespace rondo::compat;
-
-extern "C" int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
-  return run(Bcast{{buffer, count, type}, root}, comm,
-             [&] { return mpi().Bcast(buffer, count, type, root, comm); });
-}
-extern "C" int MPI_Ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm,
-                          MPI_Request* request) {
-  return start(Bcast{{buffer, count, type}, root}, comm, request,
-               [&] { return mpi().Ibcast(buffer, count, type, root, comm, request); });
-}
-
-extern "C" int MPI_Scatter(const void* send, int send_count, MPI_Datatype send_type, void* receive,
-                           int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm) {
-  return run(Scatter{{send, send_count, send_type}, {receive, receive_count, receive_type}, root},
-             comm, [&] {
-               return mpi().Scatter(send, send_count, send_type, receive, receive_count,
-                                    receive_type, root, comm);
-             });
-}
-extern "C" int MPI_Iscatter(const void* send, int send_count, MPI_Datatype send_type, void* receive,
-                            int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm,
-                            MPI_Request* request) {
-  return start(Scatter{{send, send_count, send_type}, {receive, receive_count, receive_type}, root},
-               comm, request, [&] {
-                 return mpi().Iscatter(send, send_count, send_type, receive, receive_count,
-                                       receive_type, root, comm, request);
-               });
-}
-
-extern "C" int MPI_Gather(const void* send, int send_count, MPI_Datatype send_type, void* receive,
-                          int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm) {
-  return run(Gather{{send, send_count, send_type}, {receive, receive_count, receive_type}, root},
-             comm, [&] {
-               return mpi().Gather(send, send_count, send_type, receive, receive_count,
-                                   receive_type, root, comm);
-             });
-}
-extern "C" int MPI_Igather(const void* send, int send_count, MPI_Datatype send_type, void* receive,
-                           int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm,
-                           MPI_Request* request) {
-  return start(Gather{{send, send_count, send_type}, {receive, receive_count, receive_type}, root},
-               comm, request, [&] {
-                 return mpi().Igather(send, send_count, send_type, receive, receive_count,
-                                      receive_type, root, comm, request);
-               });
-}
-
-extern "C" int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type,
-                             void* receive, int receive_count, MPI_Datatype receive_type,
-                             MPI_Comm comm) {
-  return run(Allgather{{send, send_count, send_type}, {receive, receive_count, receive_type}}, comm,
-             [&] {
-               return mpi().Allgather(send, send_count, send_type, receive, receive_count,
-                                      receive_type, comm);
-             });
-}
-extern "C" int MPI_Iallgather(const void* send, int send_count, MPI_Datatype send_type,
-                              void* receive, int receive_count, MPI_Datatype receive_type,
-                              MPI_Comm comm, MPI_Request* request) {
-  return start(Allgather{{send, send_count, send_type}, {receive, receive_count, receive_type}},
-               comm, request, [&] {
-                 return mpi().Iallgather(send, send_count, send_type, receive, receive_count,
-                                         receive_type, comm, request);
-               });
-}
-
-extern "C" int MPI_Alltoall(const void* send, int send_count, MPI_Datatype send_type, void* receive,
-                            int receive_count, MPI_Datatype receive_type, MPI_Comm comm) {
-  return run(Alltoall{{send, send_count, send_type}, {receive, receive_count, receive_type}}, comm,
-             [&] {
-               return mpi().Alltoall(send, send_count, send_type, receive, receive_count,
-                                     receive_type, comm);
-             });
-}
-extern "C" int MPI_Ialltoall(const void* send, int send_count, MPI_Datatype send_type,
-                             void* receive, int receive_count, MPI_Datatype receive_type,
-                             MPI_Comm comm, MPI_Request* request) {
-  return start(Alltoall{{send, send_count, send_type}, {receive, receive_count, receive_type}},
-               comm, request, [&] {
-                 return mpi().Ialltoall(send, send_count, send_type, receive, receive_count,
-                                        receive_type, comm, request);
-               });
-}
 
 extern "C" int MPI_Barrier(MPI_Comm comm) {
   return run(Barrier{}, comm, [&] { return mpi().Barrier(comm); });
@@ -269,15 +214,5 @@ extern "C" int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
   return start(Barrier{}, comm, request, [&] { return mpi().Ibarrier(comm, request); });
 }
 
-RONDO_MPI_EXPORT(Bcast);
-RONDO_MPI_EXPORT(Ibcast);
-RONDO_MPI_EXPORT(Scatter);
-RONDO_MPI_EXPORT(Iscatter);
-RONDO_MPI_EXPORT(Gather);
-RONDO_MPI_EXPORT(Igather);
-RONDO_MPI_EXPORT(Allgather);
-RONDO_MPI_EXPORT(Iallgather);
-RONDO_MPI_EXPORT(Alltoall);
-RONDO_MPI_EXPORT(Ialltoall);
 RONDO_MPI_EXPORT(Barrier);
 RONDO_MPI_EXPORT(Ibarrier);

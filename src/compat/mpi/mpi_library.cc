@@ -123,6 +123,16 @@ MpiLibrary findMpi() {
   const Names names;
   refuseOtherAbi(names);
   return {
+#define RONDO_MPI_FIND(name, i_name, ...)                       \
+  find<decltype(PlainCollectives::name)>(names, "PMPI_" #name), \
+      find<decltype(PlainCollectives::i_name)>(names, "PMPI_" #i_name),
+      {RONDO_MPI_COLLECTIVES(RONDO_MPI_FIND)},
+#undef RONDO_MPI_FIND
+#define RONDO_MPI_FIND(name, i_name, ...)                                                 \
+  reinterpret_cast<decltype(LargeCollectives::name)>(names.function("PMPI_" #name "_c")), \
+      reinterpret_cast<decltype(LargeCollectives::i_name)>(names.function("PMPI_" #i_name "_c")),
+      {RONDO_MPI_COLLECTIVES(RONDO_MPI_FIND)},
+#undef RONDO_MPI_FIND
 #define RONDO_MPI_FIND(name) find<decltype(&PMPI_##name)>(names, "PMPI_" #name),
       RONDO_MPI_ENTRY_POINTS(RONDO_MPI_FIND) RONDO_MPI_CALLED(RONDO_MPI_FIND)
 #undef RONDO_MPI_FIND

@@ -40,13 +40,7 @@ inline constexpr bool kForOpenMpi = false;
   X(Comm_dup) X(Comm_dup_with_info) X(Comm_split) X(Comm_split_type) X(Comm_create)                \
   X(Comm_create_group) X(Intercomm_merge) X(Cart_create) X(Cart_sub) X(Graph_create)               \
   X(Dist_graph_create) X(Dist_graph_create_adjacent) X(Comm_free) X(Comm_disconnect)               \
-  X(Allreduce) X(Iallreduce) X(Reduce) X(Ireduce)                                                  \
-  X(Reduce_scatter) X(Ireduce_scatter) X(Reduce_scatter_block) X(Ireduce_scatter_block)            \
-  X(Scan) X(Iscan) X(Exscan) X(Iexscan)                                                            \
-  X(Bcast) X(Ibcast) X(Scatter) X(Iscatter) X(Scatterv) X(Iscatterv)                               \
-  X(Gather) X(Igather) X(Gatherv) X(Igatherv)                                                      \
-  X(Allgather) X(Iallgather) X(Allgatherv) X(Iallgatherv)                                          \
-  X(Alltoall) X(Ialltoall) X(Alltoallv) X(Ialltoallv) X(Barrier) X(Ibarrier)                       \
+  X(Barrier) X(Ibarrier)                                                                           \
   X(Wait) X(Test) X(Waitall) X(Testall) X(Waitany) X(Testany) X(Waitsome) X(Testsome)              \
   X(Request_get_status)
 
@@ -61,6 +55,29 @@ inline constexpr bool kForOpenMpi = false;
   X(Type_create_hindexed) X(Type_dup) X(Type_commit) X(Type_free)                                  \
   X(Get_address) X(Pack) X(Unpack)                                                                 \
   X(Grequest_start) X(Grequest_complete) X(Status_set_elements) X(Status_set_cancelled)
+
+// Collectives with counts, and their parameters before the communicator. `Count` and `Place` are
+// int, and in the large-count forms, which MPI has since 4.0, MPI_Count and MPI_Aint.
+#define RONDO_MPI_COLLECTIVES(X)                                                                   \
+  X(Allreduce, Iallreduce, const void*, void*, Count, MPI_Datatype, MPI_Op)                        \
+  X(Reduce, Ireduce, const void*, void*, Count, MPI_Datatype, MPI_Op, int)                         \
+  X(Reduce_scatter, Ireduce_scatter, const void*, void*, const Count*, MPI_Datatype, MPI_Op)       \
+  X(Reduce_scatter_block, Ireduce_scatter_block, const void*, void*, Count, MPI_Datatype, MPI_Op)  \
+  X(Scan, Iscan, const void*, void*, Count, MPI_Datatype, MPI_Op)                                  \
+  X(Exscan, Iexscan, const void*, void*, Count, MPI_Datatype, MPI_Op)                              \
+  X(Bcast, Ibcast, void*, Count, MPI_Datatype, int)                                                \
+  X(Scatter, Iscatter, const void*, Count, MPI_Datatype, void*, Count, MPI_Datatype, int)          \
+  X(Scatterv, Iscatterv, const void*, const Count*, const Place*, MPI_Datatype, void*, Count,      \
+    MPI_Datatype, int)                                                                             \
+  X(Gather, Igather, const void*, Count, MPI_Datatype, void*, Count, MPI_Datatype, int)            \
+  X(Gatherv, Igatherv, const void*, Count, MPI_Datatype, void*, const Count*, const Place*,        \
+    MPI_Datatype, int)                                                                             \
+  X(Allgather, Iallgather, const void*, Count, MPI_Datatype, void*, Count, MPI_Datatype)           \
+  X(Allgatherv, Iallgatherv, const void*, Count, MPI_Datatype, void*, const Count*,                \
+    const Place*, MPI_Datatype)                                                                    \
+  X(Alltoall, Ialltoall, const void*, Count, MPI_Datatype, void*, Count, MPI_Datatype)             \
+  X(Alltoallv, Ialltoallv, const void*, const Count*, const Place*, MPI_Datatype,                  \
+    void*, const Count*, const Place*, MPI_Datatype)
 
 // MPI's User Level Failure Mitigation (ULFM), with arguments, since not every mpi.h declares it.
 #define RONDO_MPI_ULFM(X)                                                                          \
@@ -83,9 +100,22 @@ inline constexpr bool kForOpenMpi = false;
   X(Unpack_c, (const void*, MPI_Count, MPI_Count*, void*, MPI_Count, MPI_Datatype, MPI_Comm))
 // clang-format on
 
+/// The collectives with counts.
+template <class Count, class Place>
+struct Collectives {
+#define RONDO_MPI_FIELD(name, i_name, ...) \
+  int (*name)(__VA_ARGS__, MPI_Comm);      \
+  int (*i_name)(__VA_ARGS__, MPI_Comm, MPI_Request*);
+  RONDO_MPI_COLLECTIVES(RONDO_MPI_FIELD)
+#undef RONDO_MPI_FIELD
+};
+using PlainCollectives = Collectives<int, int>;
+using LargeCollectives = Collectives<MPI_Count, MPI_Aint>;
+
 /// The MPI library's functions, by name without prefix, and the variables whose addresses
 /// are handles.
-struct MpiLibrary {
+struct MpiLibrary : PlainCollectives {
+  LargeCollectives large; ///< null: this MPI library does not have it
 #define RONDO_MPI_FIELD(name) decltype(&PMPI_##name) name;
   RONDO_MPI_ENTRY_POINTS(RONDO_MPI_FIELD)
   RONDO_MPI_CALLED(RONDO_MPI_FIELD)

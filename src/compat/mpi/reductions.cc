@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "compat/mpi/run.h"
+#include "compat/mpi/entry_points.h"
 
 namespace rondo::compat {
 
@@ -198,87 +198,23 @@ struct ReduceScatter : Reducing {
 
 } // namespace rondo::compat
 
-using namespace rondo::compat;
-
-extern "C" int MPI_Allreduce(const void* send, void* receive, int count, MPI_Datatype type,
-                             MPI_Op op, MPI_Comm comm) {
-  return run(Allreduce{{send, receive, type, op}, count}, comm,
-             [&] { return mpi().Allreduce(send, receive, count, type, op, comm); });
-}
-extern "C" int MPI_Iallreduce(const void* send, void* receive, int count, MPI_Datatype type,
-                              MPI_Op op, MPI_Comm comm, MPI_Request* request) {
-  return start(Allreduce{{send, receive, type, op}, count}, comm, request,
-               [&] { return mpi().Iallreduce(send, receive, count, type, op, comm, request); });
-}
-
-extern "C" int MPI_Reduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
-                          int root, MPI_Comm comm) {
-  return run(Reduce{{send, receive, type, op}, count, root}, comm,
-             [&] { return mpi().Reduce(send, receive, count, type, op, root, comm); });
-}
-extern "C" int MPI_Ireduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
-                           int root, MPI_Comm comm, MPI_Request* request) {
-  return start(Reduce{{send, receive, type, op}, count, root}, comm, request,
-               [&] { return mpi().Ireduce(send, receive, count, type, op, root, comm, request); });
-}
-
-extern "C" int MPI_Reduce_scatter_block(const void* send, void* receive, int count,
-                                        MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return run(ReduceScatterBlock{{send, receive, type, op}, count}, comm,
-             [&] { return mpi().Reduce_scatter_block(send, receive, count, type, op, comm); });
-}
-extern "C" int MPI_Ireduce_scatter_block(const void* send, void* receive, int count,
-                                         MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                                         MPI_Request* request) {
-  return start(ReduceScatterBlock{{send, receive, type, op}, count}, comm, request, [&] {
-    return mpi().Ireduce_scatter_block(send, receive, count, type, op, comm, request);
-  });
-}
-
-extern "C" int MPI_Reduce_scatter(const void* send, void* receive, const int counts[],
-                                  MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return run(ReduceScatter{{send, receive, type, op}, counts}, comm,
-             [&] { return mpi().Reduce_scatter(send, receive, counts, type, op, comm); });
-}
-extern "C" int MPI_Ireduce_scatter(const void* send, void* receive, const int counts[],
-                                   MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                                   MPI_Request* request) {
-  return start(ReduceScatter{{send, receive, type, op}, counts}, comm, request, [&] {
-    return mpi().Ireduce_scatter(send, receive, counts, type, op, comm, request);
-  });
-}
-
-extern "C" int MPI_Scan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
-                        MPI_Comm comm) {
-  return run(Scan{{send, receive, type, op}, count}, comm,
-             [&] { return mpi().Scan(send, receive, count, type, op, comm); });
-}
-extern "C" int MPI_Iscan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
-                         MPI_Comm comm, MPI_Request* request) {
-  return start(Scan{{send, receive, type, op}, count}, comm, request,
-               [&] { return mpi().Iscan(send, receive, count, type, op, comm, request); });
-}
-
-extern "C" int MPI_Exscan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
-                          MPI_Comm comm) {
-  return run(Exscan{{send, receive, type, op}, count}, comm,
-             [&] { return mpi().Exscan(send, receive, count, type, op, comm); });
-}
-extern "C" int MPI_Iexscan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
-                           MPI_Comm comm, MPI_Request* request) {
-  return start(Exscan{{send, receive, type, op}, count}, comm, request,
-               [&] { return mpi().Iexscan(send, receive, count, type, op, comm, request); });
-}
-
-RONDO_MPI_EXPORT(Allreduce);
-RONDO_MPI_EXPORT(Iallreduce);
-RONDO_MPI_EXPORT(Reduce);
-RONDO_MPI_EXPORT(Ireduce);
-RONDO_MPI_EXPORT(Reduce_scatter_block);
-RONDO_MPI_EXPORT(Ireduce_scatter_block);
-RONDO_MPI_EXPORT(Reduce_scatter);
-RONDO_MPI_EXPORT(Ireduce_scatter);
-RONDO_MPI_EXPORT(Scan);
-RONDO_MPI_EXPORT(Iscan);
-RONDO_MPI_EXPORT(Exscan);
-RONDO_MPI_EXPORT(Iexscan);
+RONDO_MPI_COLLECTIVE(Allreduce, Iallreduce, (Allreduce{{send, receive, type, op}, count}),
+                     (send, receive, count, type, op), const void* send, void* receive, Count count,
+                     MPI_Datatype type, MPI_Op op)
+RONDO_MPI_COLLECTIVE(Reduce, Ireduce, (Reduce{{send, receive, type, op}, count, root}),
+                     (send, receive, count, type, op, root), const void* send, void* receive,
+                     Count count, MPI_Datatype type, MPI_Op op, int root)
+RONDO_MPI_COLLECTIVE(Reduce_scatter_block, Ireduce_scatter_block,
+                     (ReduceScatterBlock{{send, receive, type, op}, count}),
+                     (send, receive, count, type, op), const void* send, void* receive, Count count,
+                     MPI_Datatype type, MPI_Op op)
+RONDO_MPI_COLLECTIVE(Reduce_scatter, Ireduce_scatter,
+                     (ReduceScatter{{send, receive, type, op}, counts}),
+                     (send, receive, counts, type, op), const void* send, void* receive,
+                     const Count counts[], MPI_Datatype type, MPI_Op op)
+RONDO_MPI_COLLECTIVE(Scan, Iscan, (Scan{{send, receive, type, op}, count}),
+                     (send, receive, count, type, op), const void* send, void* receive, Count count,
+                     MPI_Datatype type, MPI_Op op)
+RONDO_MPI_COLLECTIVE(Exscan, Iexscan, (Exscan{{send, receive, type, op}, count}),
+                     (send, receive, count, type, op), const void* send, void* receive, Count count,
+                     MPI_Datatype type, MPI_Op op)

@@ -212,41 +212,8 @@ RONDO_MPI_DECLARE(Testany, (int, MPI_Request*, int*, int*, MPI_Status*))
 RONDO_MPI_DECLARE(Waitsome, (int, MPI_Request*, int*, int*, MPI_Status*))
 RONDO_MPI_DECLARE(Testsome, (int, MPI_Request*, int*, int*, MPI_Status*))
 RONDO_MPI_DECLARE(Request_get_status, (MPI_Request, int*, MPI_Status*))
-#undef RONDO_MPI_DECLARE
-
-/// Declares a collective and its nonblocking form, which has a request as its last argument.
-#define RONDO_MPI_DECLARE(name, i_name, ...)   \
-  int MPI_##name(__VA_ARGS__);                 \
-  int PMPI_##name(__VA_ARGS__);                \
-  int MPI_##i_name(__VA_ARGS__, MPI_Request*); \
-  int PMPI_##i_name(__VA_ARGS__, MPI_Request*);
-
-RONDO_MPI_DECLARE(Allreduce, Iallreduce, const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)
-RONDO_MPI_DECLARE(Reduce, Ireduce, const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm)
-RONDO_MPI_DECLARE(Reduce_scatter, Ireduce_scatter, const void*, void*, const int*, MPI_Datatype,
-                  MPI_Op, MPI_Comm)
-RONDO_MPI_DECLARE(Reduce_scatter_block, Ireduce_scatter_block, const void*, void*, int,
-                  MPI_Datatype, MPI_Op, MPI_Comm)
-RONDO_MPI_DECLARE(Scan, Iscan, const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)
-RONDO_MPI_DECLARE(Exscan, Iexscan, const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)
-RONDO_MPI_DECLARE(Bcast, Ibcast, void*, int, MPI_Datatype, int, MPI_Comm)
-RONDO_MPI_DECLARE(Scatter, Iscatter, const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int,
-                  MPI_Comm)
-RONDO_MPI_DECLARE(Scatterv, Iscatterv, const void*, const int*, const int*, MPI_Datatype, void*,
-                  int, MPI_Datatype, int, MPI_Comm)
-RONDO_MPI_DECLARE(Gather, Igather, const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int,
-                  MPI_Comm)
-RONDO_MPI_DECLARE(Gatherv, Igatherv, const void*, int, MPI_Datatype, void*, const int*, const int*,
-                  MPI_Datatype, int, MPI_Comm)
-RONDO_MPI_DECLARE(Allgather, Iallgather, const void*, int, MPI_Datatype, void*, int, MPI_Datatype,
-                  MPI_Comm)
-RONDO_MPI_DECLARE(Allgatherv, Iallgatherv, const void*, int, MPI_Datatype, void*, const int*,
-                  const int*, MPI_Datatype, MPI_Comm)
-RONDO_MPI_DECLARE(Alltoall, Ialltoall, const void*, int, MPI_Datatype, void*, int, MPI_Datatype,
-                  MPI_Comm)
-RONDO_MPI_DECLARE(Alltoallv, Ialltoallv, const void*, const int*, const int*, MPI_Datatype, void*,
-                  const int*, const int*, MPI_Datatype, MPI_Comm)
-RONDO_MPI_DECLARE(Barrier, Ibarrier, MPI_Comm)
+RONDO_MPI_DECLARE(Barrier, (MPI_Comm))
+RONDO_MPI_DECLARE(Ibarrier, (MPI_Comm, MPI_Request*))
 #undef RONDO_MPI_DECLARE
 
 } // extern "C"

@@ -2,7 +2,7 @@
 // sizes, moved as bytes.
 #include <cstddef>
 
-#include "compat/mpi/run.h"
+#include "compat/mpi/entry_points.h"
 #include "compat/mpi/side.h"
 
 namespace rondo::compat {
@@ -158,105 +158,37 @@ struct Alltoallv {
 
 } // namespace rondo::compat
 
-using namespace rondo::compat;
-
-extern "C" int MPI_Scatterv(const void* send, const int send_counts[], const int displacements[],
-                            MPI_Datatype send_type, void* receive, int receive_count,
-                            MPI_Datatype receive_type, int root, MPI_Comm comm) {
-  return run(Scatterv{{send, send_counts, displacements, send_type},
-                      {receive, receive_count, receive_type},
-                      root},
-             comm, [&] {
-               return mpi().Scatterv(send, send_counts, displacements, send_type, receive,
-                                     receive_count, receive_type, root, comm);
-             });
-}
-extern "C" int MPI_Iscatterv(const void* send, const int send_counts[], const int displacements[],
-                             MPI_Datatype send_type, void* receive, int receive_count,
-                             MPI_Datatype receive_type, int root, MPI_Comm comm,
-                             MPI_Request* request) {
-  return start(Scatterv{{send, send_counts, displacements, send_type},
-                        {receive, receive_count, receive_type},
-                        root},
-               comm, request, [&] {
-                 return mpi().Iscatterv(send, send_counts, displacements, send_type, receive,
-                                        receive_count, receive_type, root, comm, request);
-               });
-}
-
-extern "C" int MPI_Gatherv(const void* send, int send_count, MPI_Datatype send_type, void* receive,
-                           const int receive_counts[], const int displacements[],
-                           MPI_Datatype receive_type, int root, MPI_Comm comm) {
-  return run(Gatherv{{send, send_count, send_type},
-                     {receive, receive_counts, displacements, receive_type},
-                     root},
-             comm, [&] {
-               return mpi().Gatherv(send, send_count, send_type, receive, receive_counts,
-                                    displacements, receive_type, root, comm);
-             });
-}
-extern "C" int MPI_Igatherv(const void* send, int send_count, MPI_Datatype send_type, void* receive,
-                            const int receive_counts[], const int displacements[],
-                            MPI_Datatype receive_type, int root, MPI_Comm comm,
-                            MPI_Request* request) {
-  return start(Gatherv{{send, send_count, send_type},
-                       {receive, receive_counts, displacements, receive_type},
-                       root},
-               comm, request, [&] {
-                 return mpi().Igatherv(send, send_count, send_type, receive, receive_counts,
-                                       displacements, receive_type, root, comm, request);
-               });
-}
-
-extern "C" int MPI_Allgatherv(const void* send, int send_count, MPI_Datatype send_type,
-                              void* receive, const int receive_counts[], const int displacements[],
-                              MPI_Datatype receive_type, MPI_Comm comm) {
-  return run(Allgatherv{{send, send_count, send_type},
-                        {receive, receive_counts, displacements, receive_type}},
-             comm, [&] {
-               return mpi().Allgatherv(send, send_count, send_type, receive, receive_counts,
-                                       displacements, receive_type, comm);
-             });
-}
-extern "C" int MPI_Iallgatherv(const void* send, int send_count, MPI_Datatype send_type,
-                               void* receive, const int receive_counts[], const int displacements[],
-                               MPI_Datatype receive_type, MPI_Comm comm, MPI_Request* request) {
-  return start(Allgatherv{{send, send_count, send_type},
-                          {receive, receive_counts, displacements, receive_type}},
-               comm, request, [&] {
-                 return mpi().Iallgatherv(send, send_count, send_type, receive, receive_counts,
-                                          displacements, receive_type, comm, request);
-               });
-}
-
-extern "C" int MPI_Alltoallv(const void* send, const int send_counts[], const int send_places[],
-                             MPI_Datatype send_type, void* receive, const int receive_counts[],
-                             const int receive_places[], MPI_Datatype receive_type, MPI_Comm comm) {
-  return run(Alltoallv{{send, send_counts, send_places, send_type},
-                       {receive, receive_counts, receive_places, receive_type}},
-             comm, [&] {
-               return mpi().Alltoallv(send, send_counts, send_places, send_type, receive,
-                                      receive_counts, receive_places, receive_type, comm);
-             });
-}
-extern "C" int MPI_Ialltoallv(const void* send, const int send_counts[], const int send_places[],
-                              MPI_Datatype send_type, void* receive, const int receive_counts[],
-                              const int receive_places[], MPI_Datatype receive_type, MPI_Comm comm,
-                              MPI_Request* request) {
-  return start(Alltoallv{{send, send_counts, send_places, send_type},
-                         {receive, receive_counts, receive_places, receive_type}},
-               comm, request, [&] {
-                 return mpi().Ialltoallv(send, send_counts, send_places, send_type, receive,
-                                         receive_counts, receive_places, receive_type, comm,
-                                         request);
-               });
-}
-
-RONDO_MPI_EXPORT(Scatterv);
-RONDO_MPI_EXPORT(Iscatterv);
-RONDO_MPI_EXPORT(Gatherv);
-RONDO_MPI_EXPORT(Igatherv);
-RONDO_MPI_EXPORT(Allgatherv);
-RONDO_MPI_EXPORT(Iallgatherv);
-RONDO_MPI_EXPORT(Alltoallv);
-RONDO_MPI_EXPORT(Ialltoallv);
+RONDO_MPI_COLLECTIVE(Scatterv, Iscatterv,
+                     (Scatterv{{send, send_counts, displacements, send_type},
+                               {receive, receive_count, receive_type},
+                               root}),
+                     (send, send_counts, displacements, send_type, receive, receive_count,
+                      receive_type, root),
+                     const void* send, const Count send_counts[], const Place displacements[],
+                     MPI_Datatype send_type, void* receive, Count receive_count,
+                     MPI_Datatype receive_type, int root)
+RONDO_MPI_COLLECTIVE(Gatherv, Igatherv,
+                     (Gatherv{{send, send_count, send_type},
+                              {receive, receive_counts, displacements, receive_type},
+                              root}),
+                     (send, send_count, send_type, receive, receive_counts, displacements,
+                      receive_type, root),
+                     const void* send, Count send_count, MPI_Datatype send_type, void* receive,
+                     const Count receive_counts[], const Place displacements[],
+                     MPI_Datatype receive_type, int root)
+RONDO_MPI_COLLECTIVE(Allgatherv, Iallgatherv,
+                     (Allgatherv{{send, send_count, send_type},
+                                 {receive, receive_counts, displacements, receive_type}}),
+                     (send, send_count, send_type, receive, receive_counts, displacements,
+                      receive_type),
+                     const void* send, Count send_count, MPI_Datatype send_type, void* receive,
+                     const Count receive_counts[], const Place displacements[],
+                     MPI_Datatype receive_type)
+RONDO_MPI_COLLECTIVE(Alltoallv, Ialltoallv,
+                     (Alltoallv{{send, send_counts, send_places, send_type},
+                                {receive, receive_counts, receive_places, receive_type}}),
+                     (send, send_counts, send_places, send_type, receive, receive_counts,
+                      receive_places, receive_type),
+                     const void* send, const Count send_counts[], const Place send_places[],
+                     MPI_Datatype send_type, void* receive, const Count receive_counts[],
+                     const Place receive_places[], MPI_Datatype receive_type)

@@ -55,6 +55,8 @@ class Case {
   const Operation& expected() const { return expected_; }
   /// For the function under test.
   const Operation& actual() const { return actual_; }
+  /// This rank calls the large-count form of the function under test.
+  void useLargeCounts() { actual_.useLargeCounts(); }
   /// Returns an empty text if both calls left the same data and changed nothing else.
   std::string difference() const;
   std::string describe() const;

@@ -100,6 +100,10 @@ def expect_success(options, ranks, program, *arguments, library=True, **more):
               flush=True)
 
 
+def with_immediate(names):
+    return names + ["I" + name[0].lower() + name[1:] for name in names]
+
+
 def part_of_grid(options, ranks):
     """Options for the whole grid, or, above two ranks, for a part of it, each time another one:
     together they are the whole grid once more."""
@@ -116,8 +120,7 @@ def check_grid(options, ranks):
         fail(f"{what} {'hung' if status is None else f'ended with {status}'}", output)
         return
     taken, passed = statistics_of(output)
-    names = COLLECTIVES + ["I" + name[0].lower() + name[1:] for name in COLLECTIVES]
-    missing = [name for name in names if taken.get(name, 0) == 0]
+    missing = [name for name in with_immediate(COLLECTIVES) if taken.get(name, 0) == 0]
     if missing:
         fail(f"{what}: not taken over: {', '.join(missing)}", output)
     for reason in set(passed) - REASONS:
@@ -249,7 +252,8 @@ def check_unfinalized(options, ranks, check, transport):
 
 
 def check_needed(options):
-    """The interposer is not linked to an MPI library, so it works with any of the same ABI."""
+    """The interposer is not linked to an MPI library, so it works with any of the same ABI. It has
+    the collectives' large-count forms, except for Open MPI, which has none."""
     output = subprocess.run(["readelf", "-d", options.library], stdout=subprocess.PIPE, text=True,
                             check=True).stdout
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output)
@@ -257,6 +261,15 @@ def check_needed(options):
         fail(f"{options.library.name} needs {needed}")
     else:
         print(f"ok: {options.library.name} needs no MPI library", flush=True)
+    output = subprocess.run(["nm", "-D", "--defined-only", options.library], stdout=subprocess.PIPE,
+                            text=True, check=True).stdout
+    large = set(re.findall(r"\b(\w+)_c$", output, re.MULTILINE))
+    wanted = {prefix + name for name in with_immediate(COLLECTIVES[:-1])
+              for prefix in ["MPI_", "PMPI_"]}
+    if large != (wanted if options.mpi == "mpich" else set()):
+        fail(f"{options.library.name} has the large-count forms of {sorted(large)}")
+    else:
+        print(f"ok: {options.library.name} has {len(large)} large-count forms", flush=True)
 
 
 def check_other_library(options):

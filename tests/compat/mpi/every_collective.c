@@ -1,5 +1,6 @@
 /* Calls every collective that an interposer takes over, blocking and as nonblocking calls, on three
- * communicators, and checks the results. It needs only C99 and MPI 3.0.
+ * communicators, and checks the results: with counts of int, and where MPI has the large-count
+ * forms, by these on all ranks and on the odd ranks alone. It needs only C99 and MPI 3.0.
  *
  * Prints the MPI library's version and "every_collective: ok" on rank 0. */
 #include <mpi.h>
@@ -12,7 +13,8 @@
 static MPI_Comm comm;
 static int rank, size;
 static int in[MOST_RANKS * COUNT * 2], out[MOST_RANKS * COUNT * 2];
-static int counts[MOST_RANKS], places[MOST_RANKS];
+static int counts[MOST_RANKS], places[MOST_RANKS], own[MOST_RANKS];
+static int large; /* this rank calls the large-count forms */
 
 static void check(int holds, const char* call, int form) {
   if (holds) return;
@@ -50,17 +52,48 @@ static void complete(int form, MPI_Request* request) {
 }
 
 /* Calls MPI_blocking, or the nonblocking form and a wait for it. */
-#define CALL(form, blocking, immediate, ...)  \
-  do {                                        \
-    fill();                                   \
-    if (form) {                               \
-      MPI_Request request = MPI_REQUEST_NULL; \
-      MPI_##immediate(__VA_ARGS__, &request); \
-      complete(form, &request);               \
-    } else {                                  \
-      MPI_##blocking(__VA_ARGS__);            \
-    }                                         \
+#define CALL_PLAIN(form, blocking, immediate, ...) \
+  do {                                             \
+    fill();                                        \
+    if (form) {                                    \
+      MPI_Request request = MPI_REQUEST_NULL;      \
+      MPI_##immediate(__VA_ARGS__, &request);      \
+      complete(form, &request);                    \
+    } else {                                       \
+      MPI_##blocking(__VA_ARGS__);                 \
+    }                                              \
   } while (0)
+
+#if MPI_VERSION >= 4
+#define FORMS 3
+static MPI_Count large_counts[MOST_RANKS], large_own[MOST_RANKS];
+static MPI_Aint large_places[MOST_RANKS];
+
+static void enlarge(void) {
+  for (int r = 0; r < size; ++r) {
+    large_counts[r] = counts[r];
+    large_own[r] = own[r];
+    large_places[r] = places[r];
+  }
+}
+
+/* In the arguments of a large-count form the names of tables mean the large ones. */
+#define CALL(form, blocking, immediate, ...)                                    \
+  do {                                                                          \
+    if (large) {                                                                \
+      enlarge();                                                                \
+      const MPI_Count *counts = large_counts, *own = large_own;                 \
+      const MPI_Aint* places = large_places;                                    \
+      (void)counts, (void)own, (void)places;                                    \
+      CALL_PLAIN(form, blocking##_c, immediate##_c, __VA_ARGS__);               \
+    } else {                                                                    \
+      CALL_PLAIN(form, blocking, immediate, __VA_ARGS__);                       \
+    }                                                                           \
+  } while (0)
+#else
+#define FORMS 1
+#define CALL CALL_PLAIN
+#endif
 
 static void reduce(int form, int root) {
   CALL(form, Allreduce, Iallreduce, in, out, COUNT, MPI_INT, MPI_SUM, comm);
@@ -96,7 +129,7 @@ static void move(int form, int root) {
   for (int r = 0; r < size; ++r)
     for (int i = 0; i < COUNT; ++i)
       check(out[r * COUNT + i] == value(r, rank * COUNT + i), "Alltoall", form);
-  CALL(form, Barrier, Ibarrier, comm);
+  CALL_PLAIN(form, Barrier, Ibarrier, comm);
 }
 
 /* Blocks of r + 1 elements with gaps between them. */
@@ -114,7 +147,6 @@ static void move_uneven(int form, int root) {
   for (int r = 0; r < size; ++r)
     for (int i = 0; i <= r; ++i) check(out[places[r] + i] == value(r, i), "Allgatherv", form);
   /* All ranks get one element from rank 0, two from rank 1 and so on. */
-  int own[MOST_RANKS];
   for (int r = 0; r < size; ++r) own[r] = rank + 1;
   CALL(form, Alltoallv, Ialltoallv, in, own, places, MPI_INT, out, counts, places, MPI_INT, comm);
   for (int r = 0; r < size; ++r)
@@ -158,11 +190,12 @@ static void use(MPI_Comm with) {
   comm = with;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
-  for (int form = 0; form < 6; ++form) {
+  for (int form = 0; form < 6 * FORMS; ++form) {
     const int root = form % size;
-    reduce(form, root);
-    move(form, root);
-    move_uneven(form, root);
+    large = form / 6 == 1 || (form / 6 == 2 && rank % 2 == 1);
+    reduce(form % 6, root);
+    move(form % 6, root);
+    move_uneven(form % 6, root);
   }
   reduce_types();
   move_column();

@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-from compat_mpi_test import COLLECTIVES, REASONS, run_command, statistics_of
+from compat_mpi_test import (COLLECTIVES, REASONS, run_command, statistics_of,
+                             with_immediate)
 
 HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
@@ -124,8 +125,7 @@ def right_interposer(build, version):
 def check_taken_over(build, ranks, library):
     status, output = build.run(ranks, [f"LD_PRELOAD={library}", "RONDO_MPI_STATS=1"])
     taken, passed = statistics_of(output)
-    names = COLLECTIVES + ["I" + name[0].lower() + name[1:] for name in COLLECTIVES]
-    missing = [name for name in names if not taken.get(name)]
+    missing = [name for name in with_immediate(COLLECTIVES) if not taken.get(name)]
     if status != 0 or "every_collective: ok" not in output:
         fail(f"under {library.name}: {'hung' if status is None else f'ended with {status}'}",
              output)

@@ -22,17 +22,22 @@ std::vector<int> number(std::size_t count, int from) {
   return values;
 }
 
+struct Form {
+  bool immediate, large;
+};
+
 /// Makes the call with both libraries; receives `count` ints.
-void compare(Operation operation, std::size_t count, bool immediate, Progress& progress) {
-  progress.begin(std::string(immediate ? "nonblocking call of " : "") + name(operation.what) +
-                 " on an intercommunicator");
+void compare(Operation operation, std::size_t count, Form form, Progress& progress) {
+  progress.begin(std::string(form.immediate ? "nonblocking call of " : "") + name(operation.what) +
+                 (form.large ? ", large-count form," : "") + " on an intercommunicator");
   std::vector<int> expected = number(count, -1000);
   std::vector<int> got = expected;
   operation.receive.data = expected.data();
   call(original(), operation, nullptr);
   operation.receive.data = got.data();
+  if (form.large) operation.useLargeCounts();
   int code = MPI_SUCCESS;
-  if (immediate) {
+  if (form.immediate) {
     MPI_Request request = MPI_REQUEST_NULL;
     code = call(called(), operation, &request);
     if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -44,7 +49,7 @@ void compare(Operation operation, std::size_t count, bool immediate, Progress& p
                                                         : "");
 }
 
-void checkAll(const Groups& groups, bool immediate, Progress& progress) {
+void checkAll(const Groups& groups, Form form, Progress& progress) {
   std::vector<int> sent = number(64, groups.even ? 7 * groups.rank : -5 * groups.rank);
   Operation operation;
   operation.comm = groups.comm;
@@ -55,16 +60,16 @@ void checkAll(const Groups& groups, bool immediate, Progress& progress) {
   for (const Collective what :
        {Collective::Allreduce, Collective::Allgather, Collective::Alltoall, Collective::Barrier}) {
     operation.what = what;
-    compare(operation, 4 * others, immediate, progress);
+    compare(operation, 4 * others, form, progress);
   }
   // Rank 0 of the even group is the root: the other ranks of its group pass MPI_PROC_NULL.
   operation.root = !groups.even ? 0 : groups.rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
   for (const Collective what : {Collective::Reduce, Collective::Gather, Collective::Scatter}) {
     operation.what = what;
-    compare(operation, 4 * others, immediate, progress);
+    compare(operation, 4 * others, form, progress);
   }
   operation.what = Collective::Bcast;
-  compare(operation, 4, immediate, progress);
+  compare(operation, 4, form, progress);
 }
 
 } // namespace
@@ -79,7 +84,8 @@ void checkIntercommunicator(const Communicator& world, Progress& progress) {
   MPI_Comm_rank(groups.comm, &groups.rank);
   MPI_Comm_size(groups.comm, &groups.size);
   MPI_Comm_remote_size(groups.comm, &groups.remote_size);
-  for (const bool immediate : {false, true}) checkAll(groups, immediate, progress);
+  for (const bool immediate : {false, true})
+    for (const bool large : {false, true}) checkAll(groups, {immediate, large}, progress);
 
   // After the merge it is an intracommunicator like any other.
   MPI_Comm merged = MPI_COMM_NULL;

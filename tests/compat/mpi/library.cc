@@ -30,6 +30,17 @@ void find(void* handle, const char* name, Function& function) {
   if (function == nullptr) stop(name);
 }
 
+#if MPI_VERSION >= 4
+#define COMPAT_LARGE_NAMES(blocking, immediate) MPI_##blocking##_c, MPI_##immediate##_c,
+#define COMPAT_LARGE_PROFILING_NAMES(blocking, immediate) PMPI_##blocking##_c, PMPI_##immediate##_c,
+constexpr LargeFunctions kLarge{COMPAT_COUNTED(COMPAT_LARGE_NAMES) MPI_Barrier, MPI_Ibarrier};
+constexpr LargeFunctions kLargeByProfilingName{
+    COMPAT_COUNTED(COMPAT_LARGE_PROFILING_NAMES) PMPI_Barrier, PMPI_Ibarrier};
+#else
+constexpr LargeFunctions kLarge, kLargeByProfilingName;
+#endif
+
+/// The original's large-count forms are not needed.
 Library findOriginal() {
   Library library;
   void* const handle = mpiLibrary();
@@ -45,14 +56,14 @@ Library findOriginal() {
 
 const Library& called() {
 #define COMPAT_NAMES(blocking, immediate) MPI_##blocking, MPI_##immediate,
-  static const Library library{COMPAT_COLLECTIVES(COMPAT_NAMES)};
+  static const Library library{{COMPAT_COLLECTIVES(COMPAT_NAMES)}, kLarge};
 #undef COMPAT_NAMES
   return library;
 }
 
 const Library& calledByProfilingName() {
 #define COMPAT_NAMES(blocking, immediate) PMPI_##blocking, PMPI_##immediate,
-  static const Library library{COMPAT_COLLECTIVES(COMPAT_NAMES)};
+  static const Library library{{COMPAT_COLLECTIVES(COMPAT_NAMES)}, kLargeByProfilingName};
 #undef COMPAT_NAMES
   return library;
 }

@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 
-#define COMPAT_COLLECTIVES(X)                    \
+#define COMPAT_COUNTED(X)                        \
   X(Allreduce, Iallreduce)                       \
   X(Reduce, Ireduce)                             \
   X(Bcast, Ibcast)                               \
@@ -19,17 +19,35 @@
   X(Scan, Iscan)                                 \
   X(Exscan, Iexscan)                             \
   X(Alltoall, Ialltoall)                         \
-  X(Alltoallv, Ialltoallv)                       \
-  X(Barrier, Ibarrier)
+  X(Alltoallv, Ialltoallv)
+#define COMPAT_COLLECTIVES(X) COMPAT_COUNTED(X) X(Barrier, Ibarrier)
 
 namespace rondo::test {
 
-struct Library {
 #define COMPAT_MEMBER(blocking, immediate)      \
   decltype(&MPI_##blocking) blocking = nullptr; \
   decltype(&MPI_##immediate) immediate = nullptr;
+struct Functions {
   COMPAT_COLLECTIVES(COMPAT_MEMBER)
+};
+#if MPI_VERSION >= 4
+inline constexpr bool kHasLargeCounts = true;
+#define COMPAT_LARGE_MEMBER(blocking, immediate)    \
+  decltype(&MPI_##blocking##_c) blocking = nullptr; \
+  decltype(&MPI_##immediate##_c) immediate = nullptr;
+struct LargeFunctions {
+  COMPAT_COUNTED(COMPAT_LARGE_MEMBER)
+  COMPAT_MEMBER(Barrier, Ibarrier)
+};
+#undef COMPAT_LARGE_MEMBER
+#else
+inline constexpr bool kHasLargeCounts = false;
+struct LargeFunctions {};
+#endif
 #undef COMPAT_MEMBER
+
+struct Library : Functions {
+  LargeFunctions large{};
 };
 
 /// The MPI_X that the program's calls reach: that of a preloaded library, if there is one.

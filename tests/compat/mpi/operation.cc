@@ -32,22 +32,43 @@ bool hasCounts(Collective what) {
          what == Collective::Reduce_scatter;
 }
 
-int call(const Library& library, const Operation& operation, MPI_Request* request) {
+void Operation::useLargeCounts() {
+  large = kHasLargeCounts;
+  for (Side* side : {&send, &receive}) {
+    side->large_counts.assign(side->counts.begin(), side->counts.end());
+    side->large_displacements.assign(side->displacements.begin(), side->displacements.end());
+  }
+}
+
+namespace {
+
+const std::vector<int>& counts(const Side& side, const Functions&) { return side.counts; }
+const std::vector<int>& places(const Side& side, const Functions&) { return side.displacements; }
+#if MPI_VERSION >= 4
+const std::vector<MPI_Count>& counts(const Side& side, const LargeFunctions&) {
+  return side.large_counts;
+}
+const std::vector<MPI_Aint>& places(const Side& side, const LargeFunctions&) {
+  return side.large_displacements;
+}
+#endif
+
+template <typename Forms>
+int callForm(const Forms& l, const Operation& operation, MPI_Request* request) {
   const Side& s = operation.send;
   const Side& r = operation.receive;
-  const int s_count = s.counts.empty() ? 0 : s.counts[0];
-  const int r_count = r.counts.empty() ? 0 : r.counts[0];
-  const int* const s_counts = s.counts.data();
-  const int* const r_counts = r.counts.data();
-  const int* const s_at = s.displacements.data();
-  const int* const r_at = r.displacements.data();
+  const auto* const s_counts = counts(s, l).data();
+  const auto* const r_counts = counts(r, l).data();
+  const auto* const s_at = places(s, l).data();
+  const auto* const r_at = places(r, l).data();
+  const auto s_count = s.counts.empty() ? 0 : *s_counts;
+  const auto r_count = r.counts.empty() ? 0 : *r_counts;
   const MPI_Op op = operation.op;
   const int root = operation.root;
   const MPI_Comm comm = operation.comm;
   const auto make = [request](auto blocking, auto immediate, auto... arguments) {
     return request == nullptr ? blocking(arguments...) : immediate(arguments..., request);
   };
-  const Library& l = library;
   switch (operation.what) {
     case Collective::Allreduce:
       return make(l.Allreduce, l.Iallreduce, s.data, r.data, r_count, r.type, op, comm);
@@ -88,6 +109,15 @@ int call(const Library& library, const Operation& operation, MPI_Request* reques
     case Collective::Barrier: return make(l.Barrier, l.Ibarrier, comm);
   }
   std::abort();
+}
+
+} // namespace
+
+int call(const Library& library, const Operation& operation, MPI_Request* request) {
+#if MPI_VERSION >= 4
+  if (operation.large) return callForm(library.large, operation, request);
+#endif
+  return callForm<Functions>(library, operation, request);
 }
 
 } // namespace rondo::test

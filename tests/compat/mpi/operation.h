@@ -32,6 +32,9 @@ struct Side {
   std::vector<int> counts;
   std::vector<int> displacements;
   MPI_Datatype type = MPI_DATATYPE_NULL;
+  /// The same numbers for the large-count forms.
+  std::vector<MPI_Count> large_counts{};
+  std::vector<MPI_Aint> large_displacements{};
 };
 
 struct Operation {
@@ -41,6 +44,10 @@ struct Operation {
   MPI_Op op = MPI_OP_NULL;
   Side send;
   Side receive; ///< also Bcast's only buffer
+  bool large = false;
+
+  /// Makes it a call of the large-count form, if this MPI has them.
+  void useLargeCounts();
 };
 
 /// Makes the call, or its nonblocking form if `request` is not null. Returns MPI's code.
