@@ -1,5 +1,5 @@
 ! Collectives of a Fortran program with use mpi_f08: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks, a
-! nonblocking call.
+! nonblocking call, and with LARGE_COUNTS the large-count form on some ranks.
 program fortran_use_mpi_f08
   use mpi_f08
   implicit none
@@ -22,6 +22,17 @@ program fortran_use_mpi_f08
   x = real(rank + 1, kind(x))
   call MPI_Allreduce(x, y, n, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, ierror)
   call check(all(y == ranks * (ranks + 1) / 2), 'Allreduce')
+
+#ifdef LARGE_COUNTS
+  y = 0
+  if (mod(rank, 2) == 0) then
+    call MPI_Allreduce(x, y, int(n, MPI_COUNT_KIND), MPI_DOUBLE_PRECISION, MPI_SUM, &
+                       MPI_COMM_WORLD, ierror)
+  else
+    call MPI_Allreduce(x, y, n, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, ierror)
+  end if
+  call check(all(y == ranks * (ranks + 1) / 2), 'Allreduce with large counts on some ranks')
+#endif
 
   y = real(rank + 1, kind(x))
   call MPI_Allreduce(MPI_IN_PLACE, y, n, MPI_DOUBLE_PRECISION, MPI_MAX, MPI_COMM_WORLD, ierror)
