@@ -60,13 +60,17 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+/// The largest number of ranks that serves() tries on one node, and on two nodes.
+constexpr int kTriedRanks = 64, kTriedOnNodes = 16;
+
 /// Whether the algorithm, with the choice's parameters, can do this collective for some number of
-/// ranks on one or two nodes.
-bool serves(const Choice& choice, Collective collective) {
-  for (int ranks = 1; ranks <= 64; ++ranks) {
+/// ranks on one or two nodes. A parameter counts ranks, so larger groups serve a larger one.
+bool serves(Choice choice, Collective collective) {
+  choice.parameter = std::min(choice.parameter, kTriedOnNodes / 2);
+  for (int ranks = 1; ranks <= kTriedRanks; ++ranks) {
     Spec spec = choice.applied({.collective = collective, .ranks = ranks, .multicast = true});
     if (choice.algorithm->supports(spec)) return true;
-    if (ranks % 2 != 0 || ranks > 16) continue;
+    if (ranks % 2 != 0 || ranks > kTriedOnNodes) continue;
     spec.layout = parseLayout("2x" + std::to_string(ranks / 2));
     if (choice.algorithm->supports(spec)) return true;
   }
@@ -81,6 +85,18 @@ std::string namesServing(Collective collective) {
     names += algorithm->name;
   }
   return names;
+}
+
+/// Refuses options of an algorithm with which it can do no collective, as in "ring/2".
+void checkOptions(const Choice& choice) {
+  const auto any = [](const Choice& one) {
+    return std::ranges::any_of(kCollectives, [&](Collective c) { return serves(one, c); });
+  };
+  Choice without = choice;
+  without.parameter = 0;
+  if (choice.text() == choice.algorithm->name || any(choice)) return;
+  refuse("algorithm " + inQuotes(choice.text()) + " can do no collective" +
+         (any(without) ? "; without the parameter it can: " + inQuotes(without.text()) : ""));
 }
 
 /// Number of a name in the registry, from 1 on.
@@ -136,6 +152,10 @@ class Parser {
   void parseSection(std::string_view section) {
     const auto colon = section.find(':');
     if (colon == std::string_view::npos) {
+      if (lists_.general)
+        refuse("only one list may be without a collective, but " + inQuotes(section) +
+               " is another one; write " + inQuotes("allreduce:" + std::string(section)) +
+               " for one collective, or separate algorithms by commas");
       lists_.general = parseList(section);
       return;
     }
@@ -160,6 +180,7 @@ class Parser {
         continue;
       }
       list.choices.push_back(parseChoice(word));
+      checkOptions(list.choices.back());
       if (const Choice& last = list.choices.back();
           list.excludes && last.text() != last.algorithm->name) {
         refuse("'^' excludes an algorithm with all its parameters: write " +
@@ -241,14 +262,12 @@ Choice parseChoice(std::string_view text) {
   const auto slash = findOutside(text, '/');
   auto word = base::trim(text.substr(0, slash));
   Choice choice;
-  std::string_view parts;
-  if (const auto open = word.find('('); open != std::string_view::npos) {
-    parts = word.substr(open + 1);
-    word = base::trim(word.substr(0, open));
-  }
+  const auto open = word.find('(');
+  const std::string_view parts = open == word.npos ? "" : word.substr(open + 1);
+  word = base::trim(word.substr(0, open));
   choice.algorithm = kAlgorithms[static_cast<std::size_t>(numberOf(word, text)) - 1];
-  if (!parts.empty()) {
-    const auto names = split(parts.substr(0, parts.size() - 1), ',');
+  if (open != std::string_view::npos) {
+    const auto names = split(parts.substr(0, parts.rfind(')')), ',');
     if (!choice.algorithm->composes || !parts.ends_with(')') || names.size() != 2)
       refuse(inQuotes(text) + " should name the algorithms inside and between nodes as in " +
              inQuotes("hierarchical(linear,ring)"));

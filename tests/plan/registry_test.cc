@@ -106,6 +106,40 @@ TEST_CASE("parameters are whole numbers from 1 on, and cannot be used in an excl
   CHECK(contains(refused([] { parseAlgorithms("^parameter_server/4", kAllReduce); }), "'^'"));
 }
 
+// Proves: options that no call could use are errors in every kind of list, and not words without
+// effect.
+TEST_CASE("an algorithm's options must be of use to some collective") {
+  for (const char* text : {"ring/2", "tree,ring/2", "?ring/2", "ring/1", "allreduce:ring/2"}) {
+    CAPTURE(text);
+    const auto error = refused([&] { parseAlgorithms(text, kAllReduce); });
+    CHECK(contains(error, "algorithm 'ring/"));
+  }
+  CHECK(contains(refused([] { parseAlgorithms("ring/2", kBroadcast); }), "it can: 'ring'"));
+  CHECK(contains(refused([] { parseAlgorithms("hierarchical(butterfly,ring)", kAllReduce); }),
+                 "'hierarchical(butterfly,ring)' can do no collective"));
+}
+
+// Proves: whether a parameter is valid depends on the number of ranks of the call alone.
+TEST_CASE("a parameter may be as large as any group") {
+  CHECK(parsed("parameter_server/65", kAllReduce) == Words{"parameter_server/65"});
+  CHECK(parsed("allreduce:parameter_server/1000", kAllReduce) == Words{"parameter_server/1000"});
+  CHECK(parsed("linear/2000", Collective::gather) == Words{"linear/2000"});
+  CHECK(parsed("linear/2000", kBroadcast).empty());
+  for (const Collective collective : {kAllReduce, Collective::allgather})
+    CHECK(parsed("hierarchical/9", collective) == Words{"hierarchical/9"});
+  CHECK(parsed("hierarchical/9", kBroadcast).empty());
+}
+
+// Proves: no list is dropped silently in favour of a later one.
+TEST_CASE("only one list may be without a collective") {
+  for (const char* text : {"ring;tree", "?ring;tree", "ring;allreduce:tree;tree", "^ring;^tree"}) {
+    CAPTURE(text);
+    CHECK(contains(refused([&] { parseAlgorithms(text, kAllReduce); }), "only one list"));
+  }
+  CHECK(parsed("allreduce:tree;ring", kAllReduce) == Words{"tree"});
+  CHECK(parsed("ring;", kAllReduce) == Words{"ring"});
+}
+
 TEST_CASE("a section must leave something for its collective") {
   const auto cannot = refused([] { parseAlgorithms("broadcast:ring", kAllReduce); });
   CHECK(contains(cannot, "'ring' cannot do broadcast"));
@@ -159,9 +193,10 @@ TEST_CASE(
   CHECK(parseAlgorithms("alltoall:hierarchical", Collective::alltoall).size() == 1);
   for (const char* wrong :
        {"ring(linear,ring)", "hierarchical(linear)", "hierarchical(linear,ring", "hierarchical()",
-        "hierarchical(linear,rong)", "hierarchical(linear,ring,tree)", "hierarchical(,)"}) {
+        "hierarchical(linear,rong)", "hierarchical(linear,ring,tree)", "hierarchical(,)",
+        "hierarchical(", "ring(", "hierarchical(/2", "hierarchical(linear,ring)x)"}) {
     CAPTURE(wrong);
-    CHECK(caught([&] { parseChoice(wrong); }).code == ErrorCode::invalid_argument);
+    CHECK(says(caught([&] { parseChoice(wrong); }), ErrorCode::invalid_argument, {"'"}));
   }
   CHECK(says(caught([] { parseAlgorithms("^hierarchical(linear,ring)", Collective::allreduce); }),
              ErrorCode::invalid_argument, {"write 'hierarchical' instead"}));
