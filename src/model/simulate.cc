@@ -44,9 +44,11 @@ std::vector<const LinkProfile*> linksOf(const plan::Spec& spec, const Network& n
 /// other. The simulation assumes the latter, for blocks of up to kSharedBlock bytes.
 constexpr double kSharedPart = 32 << 10, kSharedBlock = 1 << 20;
 
-Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& network) {
+/// `spec`: with the layout of the ranks, which an imported plan does not have.
+Sizes sizesOf(const plan::Spec& spec, const plan::RankPlan& plan, const Blocks& blocks,
+              const Network& network) {
   Sizes sizes{.element = sizeOf(blocks.type)};
-  if (!traits(plan.spec.collective).movesData() || blocks.bytes <= 0) return sizes;
+  if (!traits(spec.collective).movesData() || blocks.bytes <= 0) return sizes;
   const auto element = static_cast<double>(sizes.element);
   const double count = std::max(blocks.bytes / element, 1.0);
   if (count > 1e15) {
@@ -56,12 +58,12 @@ Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& n
   }
   double slot = std::numeric_limits<double>::infinity();
   bool network_channels = false;
-  for (const LinkProfile* link : linksOf(plan.spec, network)) {
+  for (const LinkProfile* link : linksOf(spec, network)) {
     slot = std::min(slot, link->slot_bytes);
     network_channels = network_channels || !link->mapped;
   }
-  if (!network_channels && (network.processors == 0 || network.processors >= plan.spec.ranks) &&
-      plan::movesOneWay(plan.spec.collective) && count * element <= kSharedBlock)
+  if (!network_channels && (network.processors == 0 || network.processors >= spec.ranks) &&
+      plan::movesOneWay(spec.collective) && count * element <= kSharedBlock)
     slot = std::min(slot, kSharedPart);
   const plan::CallShape shape{.count = static_cast<std::size_t>(std::ceil(count)),
                               .type = blocks.type};
@@ -69,29 +71,11 @@ Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& n
       plan::messageElements(plan, shape, static_cast<std::size_t>(slot), network_channels);
   const std::size_t tile = plan::tileElements(plan, shape, limit);
   sizes.block = count * element;
-  sizes.in_place = blocks.in_place && traits(plan.spec.collective).in_place;
+  sizes.in_place = blocks.in_place && traits(spec.collective).in_place;
   sizes.tiles = std::max<std::size_t>((shape.count + tile - 1) / tile, 1);
   sizes.full = static_cast<double>(tile) * element;
   sizes.last = sizes.block - static_cast<double>(sizes.tiles - 1) * sizes.full;
   return sizes;
-}
-
-void checkConditions(const Conditions& conditions, int ranks) {
-  const auto check = [&](int rank) {
-    if (rank < 0 || rank >= ranks)
-      refuse("there is no rank " + std::to_string(rank) + "; ranks are 0 to " +
-             std::to_string(ranks - 1));
-  };
-  for (const auto& one : conditions.stragglers) {
-    check(one.rank);
-    if (!(one.delay >= 0) || !(one.factor > 0))
-      refuse("a straggler needs a delay >= 0 and a factor > 0");
-  }
-  for (const auto& one : conditions.slow_links) {
-    check(one.src);
-    check(one.dst);
-    if (!(one.factor > 0)) refuse("a slow link needs a factor > 0");
-  }
 }
 
 void checkWork(const Programs& programs, const Sizes& sizes, int ranks) {
@@ -107,6 +91,24 @@ void checkWork(const Programs& programs, const Sizes& sizes, int ranks) {
 }
 
 } // namespace
+
+void check(const Conditions& conditions, int ranks) {
+  const auto exists = [&](int rank) {
+    if (rank < 0 || rank >= ranks)
+      refuse("there is no rank " + std::to_string(rank) + "; ranks are 0 to " +
+             std::to_string(ranks - 1));
+  };
+  for (const auto& one : conditions.stragglers) {
+    exists(one.rank);
+    if (!(one.delay >= 0) || !(one.factor > 0))
+      refuse("a straggler needs a delay >= 0 and a factor > 0");
+  }
+  for (const auto& one : conditions.slow_links) {
+    exists(one.src);
+    exists(one.dst);
+    if (!(one.factor > 0)) refuse("a slow link needs a factor > 0");
+  }
+}
 
 Simulator::Simulator(const Programs& programs, const plan::Spec& spec, const Network& network,
                      const LinkProfile& nearest, const Sizes& sizes, std::uint32_t ranks,
@@ -213,7 +215,7 @@ void Simulator::connect(const Network& network) {
 void Simulator::applyConditions(const Conditions& conditions) {
   for (const auto& straggler : conditions.stragglers) {
     Place& place = places_[static_cast<std::size_t>(straggler.rank)];
-    place.slow = straggler.factor;
+    place.slow *= straggler.factor;
     for (std::uint32_t i = 0; i < place.lanes; ++i)
       lanes_[place.first_lane + i].clock.add(&Terms::contention, straggler.delay);
   }
@@ -221,7 +223,7 @@ void Simulator::applyConditions(const Conditions& conditions) {
     for (Channel& channel : channels_)
       if (lanes_[channel.sender].rank == static_cast<std::uint32_t>(slow.src) &&
           lanes_[channel.receiver].rank == static_cast<std::uint32_t>(slow.dst))
-        channel.factor = slow.factor;
+        channel.factor *= slow.factor;
 }
 
 namespace {
@@ -248,25 +250,25 @@ Simulation::Simulation(const plan::Algorithm& algorithm, const plan::Spec& spec,
                        const Network& network)
     : spec_(spec), network_(network) {
   checkSupport(algorithm, spec);
-  checkConditions(network.conditions, spec.ranks);
+  check(network.conditions, spec.ranks);
   programs_ = std::make_unique<const Programs>(algorithm, spec);
 }
 
 Simulation::Simulation(std::span<const plan::RankPlan> plans, const plan::Layout& layout,
                        const Network& network)
     : spec_(specOf(plans, layout)), network_(network) {
-  checkConditions(network.conditions, spec_.ranks);
+  check(network.conditions, spec_.ranks);
   programs_ = std::make_unique<const Programs>(plans);
 }
 
 Simulation::~Simulation() = default;
 
 Outcome Simulation::run(const Blocks& blocks, const Observer& observer) const {
-  return runTiles(sizesOf(programs_->first(), blocks, network_), observer);
+  return runTiles(sizesOf(spec_, programs_->first(), blocks, network_), observer);
 }
 
 double Simulation::seconds(const Blocks& blocks, std::size_t most_tiles) const {
-  Sizes sizes = sizesOf(programs_->first(), blocks, network_);
+  Sizes sizes = sizesOf(spec_, programs_->first(), blocks, network_);
   if (sizes.tiles <= most_tiles) return runTiles(sizes, {}).seconds;
   const std::size_t further = sizes.tiles - most_tiles;
   sizes.last = sizes.full;

@@ -41,6 +41,9 @@ struct Conditions {
   bool normal() const { return stragglers.empty() && slow_links.empty(); }
 };
 
+/// Throws Error(invalid_argument) if a condition has a wrong number, or a rank not below `ranks`.
+void check(const Conditions& conditions, int ranks);
+
 /// Where ranks are, and what connects them.
 struct Network {
   const Profile* profile = nullptr;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/check.h"
 #include "plan/patterns.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
@@ -209,6 +210,42 @@ TEST_CASE("stragglers, slow links and dead links have the effect that their numb
   CHECK(simulate(find("ring"), spec, {kBytes}, shared).seconds > normal * 2);
   shared.conditions.stragglers[0].rank = 8;
   CHECK_THROWS_AS(simulate(find("ring"), spec, {kBytes}, shared), Error);
+}
+
+// Proves: each condition counts, whatever others there are of the same rank or link.
+TEST_CASE("conditions have the same effect in every order") {
+  const Profile profile = defaultProfile();
+  const Spec spec{.collective = Collective::allreduce, .ranks = 8};
+  const auto seconds = [&](const Conditions& conditions) {
+    const Network network{.profile = &profile, .conditions = conditions};
+    return simulate(find("ring"), spec, {kBytes}, network).seconds;
+  };
+  const Conditions::Straggler late{.rank = 3, .delay = 1}, slow{.rank = 3, .factor = 3};
+  const double both = seconds({.stragglers = {late, slow}, .slow_links = {}});
+  CHECK(both == seconds({.stragglers = {slow, late}, .slow_links = {}}));
+  CHECK(both > seconds({.stragglers = {late}, .slow_links = {}}));
+  CHECK(both > seconds({.stragglers = {slow}, .slow_links = {}}) + 0.9);
+
+  const Conditions::SlowLink twice{.src = 3, .dst = 4, .factor = 2}, much{3, 4, 50};
+  const double product = seconds({.stragglers = {}, .slow_links = {{3, 4, 100}}});
+  CHECK(seconds({.stragglers = {}, .slow_links = {twice, much}}) == Approx(product));
+  CHECK(seconds({.stragglers = {}, .slow_links = {much, twice}}) == Approx(product));
+}
+
+// Proves: plans without an algorithm of Rondo are cut into the tiles of the links that the layout
+// gives to the ranks.
+TEST_CASE("plans on several nodes are cut as the algorithm's own plans are") {
+  Profile profile = defaultProfile();
+  profile.links[static_cast<std::size_t>(LinkClass::loopback)]->slot_bytes = 4096;
+  const Network network{.profile = &profile};
+  Spec spec{.collective = Collective::allreduce, .ranks = 4};
+  const auto plans = plan::buildAll(find("ring"), spec);
+  spec.layout = plan::parseLayout("2x2");
+  const Outcome own = simulate(find("ring"), spec, {kBytes}, network);
+  const Outcome imported = simulate(plans, spec.layout, {kBytes}, network);
+  CHECK(imported.tiles == own.tiles);
+  CHECK(imported.seconds == Approx(own.seconds));
+  CHECK(simulate(plans, {}, {kBytes}, network).tiles < own.tiles);
 }
 
 TEST_CASE("a late rank does nothing before it comes, and holds no processor") {
