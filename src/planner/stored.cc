@@ -29,7 +29,7 @@ namespace {
 
 /// Changes when the same key no longer gives the same table: a change of the model, of the rules,
 /// of an algorithm's plans, or of how tables are computed. Files of other versions are not used.
-constexpr int kTableVersion = 4;
+constexpr int kTableVersion = 5;
 
 /// FNV-1a, in hexadecimal digits.
 std::string hashText(std::string_view text) {
@@ -133,6 +133,8 @@ std::string tableKey(int ranks, const Policy& policy, const std::string& profile
          plan::text(policy.layout) + "', links " + std::string(model::name(site.inside)) + " " +
          std::string(model::name(site.between)) + ", processors " +
          std::to_string(site.processors) + ", messages " + std::to_string(site.message_bytes) +
+         (policy.oversubscribed ? ", oversubscribed" : "") +
+         (policy.network_channels ? ", network channels" : "") +
          (policy.deterministic ? ", deterministic" : "");
 }
 

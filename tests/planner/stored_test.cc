@@ -119,6 +119,8 @@ TEST_CASE("a table's key names everything that decisions depend on") {
   CHECK(planner::tableKey(5, policy, "profile") != key);
   CHECK(planner::tableKey(4, policy, "another") != key);
   CHECK(differs([](planner::Policy& p) { p.deterministic = true; }));
+  CHECK(differs([](planner::Policy& p) { p.oversubscribed = true; }));
+  CHECK(differs([](planner::Policy& p) { p.network_channels = true; }));
   CHECK(differs([](planner::Policy& p) { p.layout = plan::parseLayout("2x2"); }));
   CHECK(differs([](planner::Policy& p) { p.site.inside = model::LinkClass::loopback; }));
   CHECK(differs([](planner::Policy& p) { p.site.between = model::LinkClass::network; }));
