@@ -7,7 +7,6 @@
 #include "plan/registry.h"
 #include "planner/decide.h"
 #include "planner/explain.h"
-#include "planner/rules.h"
 #include "planner/table.h"
 #include "rondo/error.h"
 #include "tools/bench/shape.h"
@@ -47,9 +46,8 @@ class Explaining {
                    timeText(one.seconds), timeText(one.latency), timeText(one.bytes),
                    timeText(one.reduction), timeText(one.contention)});
     return std::string(name(what_.collective)) + " of " + bytesText(bytes) + " on " +
-           std::to_string(what_.ranks) + " ranks\n\n" + columns.text() + "\n* " +
-           reason(bytes, decided) + "\n" + made.why + "\n" + otherwise(bytes, decided.by) +
-           modelsChoice(bytes) + ".\n";
+           std::to_string(what_.ranks) + " ranks\n\n" + columns.text() + "\n* " + reason(decided) +
+           "\n" + made.why + "\n" + otherwise(bytes, decided.by) + modelsChoice(bytes) + ".\n";
   }
 
   nlohmann::ordered_json json(std::size_t bytes) const {
@@ -110,38 +108,48 @@ class Explaining {
            " it would use " + rulesChoice(bytes) + ", or with RONDO_PLANNER=model ";
   }
 
-  std::string reason(std::size_t bytes, const planner::Decision& decided) const {
+  std::string reason(const planner::Decision& decided) const {
     const std::string chosen = decided.choice.text();
     if (decided.by == By::user) return variable() + " chooses " + chosen + ".";
     if (decided.by == By::rules_file)
       return "the planner chooses " + chosen + ", by the rules file: " + decided.line;
-    return rule(bytes, chosen);
+    return rule(decided);
   }
 
-  /// The rule that chose the algorithm, in words.
-  std::string rule(std::size_t bytes, const std::string& chosen) const {
-    const planner::Policy& policy = what_.policy;
-    const auto from = planner::composedFrom(what_.collective);
-    std::string text = "the planner chooses " + chosen;
-    if (from && block(bytes) >= *from && policy.layout.clustered())
-      return text + ": several nodes have several ranks, and blocks have " + bytesText(*from) +
-             " or more.";
-    std::size_t above = 0;
-    for (const planner::Rule& rule : planner::rulesFor(what_.collective, what_.ranks, policy)) {
-      const plan::Choice choice{plan::findAlgorithm(rule.algorithm), rule.parameter};
-      if (choice.algorithm && block(bytes) <= rule.up_to && choice.text() == chosen) {
-        text += ", by the rule for";
-        if (policy.oversubscribed) text += " ranks that share processors,";
-        if (policy.network_channels) text += " sockets,";
-        text += " blocks of";
-        if (above > 0) text += " more than " + bytesText(above);
-        const bool last = rule.up_to == ~std::size_t{0};
-        if (!last) text += (above > 0 ? " and up to " : " up to ") + bytesText(rule.up_to);
-        return text + (above == 0 && last ? " all sizes." : ".");
-      }
-      if (block(bytes) > rule.up_to) above = rule.up_to;
+  /// Why the rules chose the algorithm.
+  std::string rule(const planner::Decision& decided) const {
+    using enum planner::Basis::Kind;
+    const planner::Basis& basis = decided.basis;
+    const std::string text = "the planner chooses " + decided.choice.text();
+    switch (basis.kind) {
+      case nodes:
+        return text + ": several nodes have several ranks, and blocks have " +
+               bytesText(basis.up_to) + " or more.";
+      case size: return text + ", by the rule for" + sizes(basis) + passedOver(basis) + ".";
+      case cost:
+        return text + ": " + variable() +
+               " excludes what the rules name, and of the other algorithms its formula gives the "
+               "shortest time.";
+      case none:
+      case first: break;
     }
     return text + ": no rule names an algorithm that can serve the call.";
+  }
+
+  std::string sizes(const planner::Basis& basis) const {
+    std::string text;
+    if (what_.policy.oversubscribed) text += " ranks that share processors,";
+    if (what_.policy.network_channels) text += " sockets,";
+    text += " blocks of";
+    const bool last = basis.up_to == ~std::size_t{0};
+    if (basis.above > 0) text += " more than " + bytesText(basis.above);
+    if (!last) text += (basis.above > 0 ? " and up to " : " up to ") + bytesText(basis.up_to);
+    return text + (basis.above == 0 && last ? " all sizes" : "");
+  }
+
+  static std::string passedOver(const planner::Basis& basis) {
+    if (!basis.instead_of.algorithm) return "";
+    return "; " + basis.instead_of.text() + " " + std::string(basis.objection);
   }
 
   const Comparison& what_;

@@ -26,26 +26,59 @@ bool composed(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
   return from && bytes >= *from && bytes != kUneven && !policy.devices && spec.layout.clustered();
 }
 
-plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
-                    const Suitability& serves) {
-  if (const plan::Choice choice{plan::findAlgorithm("hierarchical")};
-      composed(spec, bytes, policy) && serves(choice))
-    return choice;
-  for (const Rule& rule : rulesFor(spec.collective, spec.ranks, policy)) {
-    if (bytes > rule.up_to) continue;
-    if (const plan::Choice choice{plan::findAlgorithm(rule.algorithm), rule.parameter};
-        serves(choice))
-      return choice;
-  }
+bool needsSwitch(const plan::Choice& choice, plan::Spec spec) {
+  spec.multicast = false;
+  return !choice.algorithm->supports(choice.applied(spec));
+}
+
+/// An algorithm that can serve, though no rule names one.
+void withoutRule(const plan::Spec& spec, std::size_t bytes, const Suitability& serves,
+                 Decision& made) {
   std::vector<plan::Choice> others;
   for (const plan::Algorithm* algorithm : plan::supporting(spec))
     if (const plan::Choice choice{algorithm, 0}; serves(choice)) others.push_back(choice);
   if (others.empty()) throw Error(ErrorCode::unsupported, "no algorithm serves " + what(spec));
-  if (!serves.excludes() || bytes == kUneven) return others.front();
-  // The user has excluded what the rules name.
-  return *std::ranges::min_element(others, {}, [&](const plan::Choice& one) {
-    return one.algorithm->cost(one.applied(spec), plan::Link(), static_cast<double>(bytes));
-  });
+  const bool by_cost = serves.excludes() && bytes != kUneven;
+  made.basis.kind = by_cost ? Basis::Kind::cost : Basis::Kind::first;
+  made.choice = !by_cost ? others.front()
+                         : *std::ranges::min_element(others, {}, [&](const plan::Choice& one) {
+                             return one.algorithm->cost(one.applied(spec), plan::Link(),
+                                                        static_cast<double>(bytes));
+                           });
+}
+
+void byRule(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
+            const Suitability& serves, Decision& made) {
+  Basis& basis = made.basis;
+  const auto take = [&](const plan::Choice& choice, Basis::Kind kind, std::size_t up_to) {
+    const std::string_view objection = serves.objection(choice);
+    if (objection.empty()) {
+      made.choice = choice;
+      basis.kind = kind;
+      basis.up_to = up_to;
+    } else if (!basis.instead_of.algorithm) {
+      basis.instead_of = choice;
+      basis.objection = objection;
+    }
+    return objection.empty();
+  };
+  if (composed(spec, bytes, policy) && take({plan::findAlgorithm("hierarchical")},
+                                            Basis::Kind::nodes, *composedFrom(spec.collective)))
+    return;
+  std::size_t excluded = 0; // up to this size of blocks the user excludes what the rules prefer
+  for (const Rule& rule : rulesFor(spec.collective, spec.ranks, policy)) {
+    if (bytes > rule.up_to) {
+      basis.above = std::max(basis.above, rule.up_to);
+      continue;
+    }
+    const plan::Choice choice{plan::findAlgorithm(rule.algorithm), rule.parameter};
+    if (!choice.algorithm) continue;
+    // The next rule for the same sizes is for deterministic mode, and need not be the next best.
+    if (!policy.deterministic && rule.up_to <= excluded) break;
+    if (take(choice, Basis::Kind::size, rule.up_to)) return;
+    if (serves.excludes(choice) && !needsSwitch(choice, spec)) excluded = rule.up_to;
+  }
+  withoutRule(spec, bytes, serves, made);
 }
 
 /// A decision tells the reasons of so many lines that are passed over, and the number of others.
@@ -87,7 +120,9 @@ Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& polic
   for (const plan::Choice& choice : plan::parseAlgorithms(policy.algorithms, spec.collective)) {
     const std::string_view objection = serves.objection(choice);
     if (objection.empty() && !excludes)
-      return {choice, Decision::By::user, plan::variableOf(policy.algorithms)};
+      return {.choice = choice,
+              .by = Decision::By::user,
+              .variable = plan::variableOf(policy.algorithms)};
     if (objection.empty()) { // the planner chooses among those that are left
       refused.clear();
       break;
@@ -107,8 +142,12 @@ Decision decision(const plan::Spec& spec, std::size_t bytes, const Policy& polic
   if (made.choice.algorithm) return made;
   const plan::Choice* const predicted =
       policy.table && bytes != kUneven ? policy.table->find(spec.collective, bytes) : nullptr;
-  made.by = predicted && serves(*predicted) ? Decision::By::model : Decision::By::rules;
-  made.choice = made.by == Decision::By::model ? *predicted : byRule(spec, bytes, policy, serves);
+  if (predicted && serves(*predicted)) {
+    made.by = Decision::By::model;
+    made.choice = *predicted;
+  } else {
+    byRule(spec, bytes, policy, serves, made);
+  }
   return made;
 }
 

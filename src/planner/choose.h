@@ -46,12 +46,29 @@ inline constexpr std::size_t kUneven = ~std::size_t{0};
 /// general list ("ring") restricts only those collectives that one of its words supports.
 plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
                     plan::PlanCache& plans);
-/// The same, with who decided.
+/// What the built-in rules based a choice on.
+struct Basis {
+  enum class Kind : std::uint8_t {
+    none,  ///< the rules did not decide
+    size,  ///< the rule for blocks of more than `above` and up to `up_to` bytes
+    nodes, ///< several nodes have several ranks, and blocks have at least `up_to` bytes
+    cost,  ///< the user excludes what the rules name; of the others, its formula is the least
+    first, ///< no rule names an algorithm that can serve; it is the first one that can
+  };
+
+  Kind kind = Kind::none;
+  std::size_t above = 0, up_to = 0;
+  plan::Choice instead_of = {};    ///< what the rules prefer, if it was passed over
+  std::string_view objection = {}; ///< why it was
+};
+
+/// The same as choose(), with who decided.
 struct Decision {
   enum class By : std::uint8_t { user, rules_file, measurement, model, rules };
 
   plan::Choice choice;
   By by = By::rules;
+  Basis basis = {};               ///< if the rules decided
   std::string_view variable = {}; ///< RONDO_ALGO or NCCL_ALGO, if the user decided
   std::string line = {};          ///< "FILE:LINE" of the rules file, if it decided
   /// Earlier lines of the rules file that are for the call, but whose algorithm cannot serve it:

@@ -30,9 +30,13 @@ Suitability::Suitability(const plan::Spec& spec, std::size_t bytes, const Policy
       plan::isWish(policy.algorithms) ? "is excluded by NCCL_ALGO" : "is excluded by RONDO_ALGO";
 }
 
-std::string_view Suitability::objection(const plan::Choice& choice) const {
+bool Suitability::excludes(const plan::Choice& choice) const {
   const auto same = [&](const plan::Choice& one) { return one.algorithm == choice.algorithm; };
-  if (!rest_.empty() && std::ranges::none_of(rest_, same)) return excluded_;
+  return !rest_.empty() && std::ranges::none_of(rest_, same);
+}
+
+std::string_view Suitability::objection(const plan::Choice& choice) const {
+  if (excludes(choice)) return excluded_;
   const plan::Spec spec = choice.applied(spec_);
   if (!choice.algorithm->supports(spec)) return unsupported(choice.algorithm, spec);
   if (!uneven_ && !ordered_) return {};

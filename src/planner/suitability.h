@@ -19,8 +19,9 @@ class Suitability {
 
   /// The reason why it cannot serve the call; empty if it can.
   std::string_view objection(const plan::Choice& choice) const;
-  /// Whether the user excludes algorithms of this collective.
+  /// Whether the user excludes algorithms of this collective, and whether this one.
   bool excludes() const { return !rest_.empty(); }
+  bool excludes(const plan::Choice& choice) const;
   bool operator()(const plan::Choice& choice) const {
     return choice.algorithm && objection(choice).empty();
   }

@@ -63,6 +63,59 @@ TEST_CASE("after an exclusion the planner chooses among the other algorithms as 
   CHECK(other != "oneshot"); // the first in the table of algorithms
 }
 
+// Proves: what the rules name for deterministic mode alone is not taken for the next best.
+TEST_CASE("after an exclusion, an algorithm for deterministic mode is no better than others") {
+  const auto chosen = [](Collective collective, int ranks, std::size_t bytes, const char* list,
+                         bool deterministic = false) {
+    return planner::decision({.collective = collective, .ranks = ranks}, bytes,
+                             {.algorithms = list, .deterministic = deterministic});
+  };
+  constexpr std::size_t kLarge = 64 << 20;
+  using enum Collective;
+  for (const Collective collective : {scan, exclusivescan}) {
+    CHECK(chosen(collective, 8, kLarge, "^chain").choice.text() == "hillis_steele");
+    CHECK(chosen(collective, 8, kLarge, "^chain", true).choice.text() == "oneshot");
+    CHECK(chosen(collective, 8, 100 << 10, "^hillis_steele").choice.text() == "chain");
+  }
+  CHECK(chosen(reduce, 8, kLarge, "^chain").choice.text() != "linear");
+  CHECK(chosen(reduce, 8, kLarge, "^chain", true).choice.text() == "linear");
+  CHECK(chosen(allreduce, 16, kLarge, "^ring").basis.kind == planner::Basis::Kind::cost);
+  // A rule for larger blocks is a rule for the next best.
+  CHECK(chosen(allreduce, 3, 8, "^oneshot").choice.text() == "direct");
+  // The rules after a switch between devices also serve what the switch cannot reduce.
+  planner::Policy switched{.algorithms = "^nvls", .devices = true, .multicast = true};
+  const plan::Spec spec{.collective = allreduce, .ranks = 16, .multicast = true};
+  CHECK(planner::choose(spec, kLarge, switched).text() == "ring");
+}
+
+TEST_CASE("a decision by the rules says which rule it is, and what was passed over") {
+  using Kind = planner::Basis::Kind;
+  const auto basis = [](int ranks, std::size_t bytes, const planner::Policy& policy) {
+    return planner::decision(
+               {.collective = Collective::allreduce, .ranks = ranks, .layout = policy.layout},
+               bytes, policy)
+        .basis;
+  };
+  const planner::Basis middle = basis(4, 64 << 10, {.algorithms = {}});
+  CHECK(middle.kind == Kind::size);
+  CHECK(middle.above == 32 << 10); // and not 8 KiB, up to where another rule for small blocks goes
+  CHECK(middle.up_to == planner::kUneven);
+  CHECK(middle.instead_of.algorithm == nullptr);
+
+  const planner::Basis ordered = basis(8, 8 << 20, {.deterministic = true});
+  CHECK(ordered.above == 4 << 20);
+  CHECK(ordered.instead_of.text() == "ring");
+  CHECK(ordered.objection.starts_with("does not reduce in rank order"));
+
+  planner::Policy nodes{.network_channels = true, .layout = plan::parseLayout("4x2")};
+  CHECK(basis(8, 16 << 20, nodes).kind == Kind::nodes);
+  CHECK(basis(8, 16 << 20, nodes).up_to == 2 << 20);
+  nodes.deterministic = true;
+  CHECK(basis(8, 16 << 20, nodes).kind == Kind::size);
+  CHECK(basis(8, 16 << 20, nodes).instead_of.text() == "hierarchical");
+  CHECK(basis(8, 8, {.algorithms = "ring"}).kind == Kind::none);
+}
+
 TEST_CASE(
     "a wish whose exclusions leave no algorithm that can serve is ignored, a list is refused") {
   std::string ordered = "^"; // all that deterministic mode can use

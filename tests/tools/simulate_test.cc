@@ -298,6 +298,16 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
   CHECK(by_variable.out == disagreed.out);
   CHECK(shell("RONDO_PROFILE=/no/file $RONDO plan allreduce -p 8 --explain").status != 0);
 
+  // A rule for smaller blocks, and one that names another algorithm, are not the rule that decided.
+  const Outcome small = shell("$RONDO plan allreduce -p 4 --bytes 64K --explain");
+  CHECK(
+      small.out.find("* the planner chooses direct, by the rule for blocks of more than 32K.\n") !=
+      std::string::npos);
+  const Outcome ordered =
+      shell("RONDO_DETERMINISTIC=1 $RONDO plan allreduce -p 8 --bytes 16M --explain --layout 4x2");
+  CHECK(ordered.out.find("* the planner chooses direct, by the rule for sockets, blocks of more "
+                         "than 8K; hierarchical does not reduce in rank order") !=
+        std::string::npos);
   const Outcome nodes = shell("$RONDO plan allreduce -p 8 --bytes 16M --explain --layout 4x2");
   CHECK(nodes.out.find(
             "* the planner chooses hierarchical: several nodes have several ranks, and blocks "
