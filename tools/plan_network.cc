@@ -127,14 +127,18 @@ void addNetworkOptions(CLI::App& app, NetworkConfig& config) {
       ->check(CLI::Range(1, 1 << 20));
 }
 
+void addLinkConditionOptions(CLI::App& app, NetworkConfig& config) {
+  app.add_option("--slow-link", config.slow_links,
+                 "FROM-TO=FACTOR: messages take FACTOR times as long");
+  app.add_option("--dead-link", config.dead_links, "FROM-TO: messages never arrive");
+}
+
 void addConditionOptions(CLI::App& app, NetworkConfig& config) {
   app.add_option(
       "--straggler", config.stragglers,
       "RANK=MICROSECONDS: it begins this late; RANK=xFACTOR: its processor takes FACTOR times as "
       "long");
-  app.add_option("--slow-link", config.slow_links,
-                 "FROM-TO=FACTOR: messages take FACTOR times as long");
-  app.add_option("--dead-link", config.dead_links, "FROM-TO: messages never arrive");
+  addLinkConditionOptions(app, config);
 }
 
 std::string PlannedNetwork::text(const plan::Layout& layout) const {

@@ -22,7 +22,9 @@ struct NetworkConfig {
 };
 
 void addNetworkOptions(CLI::App& app, NetworkConfig& config);
-/// Options about what deviates from the profile.
+/// Options about links that deviate from the profile.
+void addLinkConditionOptions(CLI::App& app, NetworkConfig& config);
+/// These, and options about ranks that do.
 void addConditionOptions(CLI::App& app, NetworkConfig& config);
 
 /// A network and the profile that it refers to.

@@ -221,7 +221,8 @@ Action addSimulateTrain(CLI::App& simulate) {
       {"strategy", "accumulate", "seed", "servers", "dedicated_servers", "consistency", "period",
        "slow", "jitter", "bucket_bytes", "overlap", "unit_bytes", "pipeline", "laps", "recompute"});
   addNetworkOptions(*app, question->network);
-  addConditionOptions(*app, question->network);
+  // A step has stragglers of its own, which the trainer has too: --slow and --jitter.
+  addLinkConditionOptions(*app, question->network);
   app->footer(
       "Examples:\n"
       "  rondo simulate train --model resnet50 --tflops 10 --bucket-cap 25M -p 8,64,256 "

@@ -154,7 +154,7 @@ class Pipeline {
     const bool forward = std::get<0>(message);
     messages_[message] = steps_.graph.add(
         {.name = (forward ? "activation " : "gradient ") + std::to_string(std::get<1>(message)),
-         .seconds = to == static_cast<int>(rank) ? 0 : question_.message(bytes),
+         .seconds = to == link.first ? 0 : question_.message(link.first, to, bytes),
          .resources = {links_[link]},
          .after = {last_[rank]},
          .communication = true,

@@ -2,6 +2,7 @@
 #include "tools/simulate_train_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "model/simulate.h"
@@ -32,7 +33,9 @@ CallTimes::CallTimes(const PlannedNetwork& network, std::string algorithms, int 
       algorithms_(std::move(algorithms)),
       ranks_(ranks),
       per_node_(per_node),
-      layout_(layoutOf(ranks, per_node)) {}
+      layout_(layoutOf(ranks, per_node)) {
+  model::check(network.conditions, ranks);
+}
 
 double CallTimes::call(Collective collective, double bytes) {
   if (ranks_ == 1) return 0;
@@ -64,12 +67,18 @@ double CallTimes::call(Collective collective, double bytes) {
   return entry->second = best;
 }
 
-double CallTimes::message(double bytes) {
-  const auto [entry, is_new] = messages_.try_emplace(bytes, 0);
+double CallTimes::message(int from, int to, double bytes) {
+  const bool between = per_node_ > 0 && from / per_node_ != to / per_node_;
+  double factor = 1;
+  for (const model::Conditions::SlowLink& slow : network_.conditions.slow_links)
+    if (slow.src == from && slow.dst == to) factor *= slow.factor;
+  if (std::isinf(factor))
+    refuse("the link from rank " + std::to_string(from) + " to rank " + std::to_string(to) +
+           " is dead, so a step never ends");
+  const auto [entry, is_new] = messages_.try_emplace({between, factor, bytes}, 0);
   if (!is_new) return entry->second;
-  const bool between = !layout_.groups.empty();
   PlannedNetwork alone = network_;
-  alone.conditions = {};
+  alone.conditions = {.stragglers = {}, .slow_links = {{.src = 0, .dst = 1, .factor = factor}}};
   entry->second = model::simulate(*plan::findAlgorithm("tree"),
                                   {.collective = Collective::broadcast,
                                    .ranks = 2,
@@ -165,7 +174,7 @@ StepRow simulatedRow(const StepRun& run, CallTimes& times) {
       .one_processor = times.oneProcessor(),
       .processors = times.sharedProcessors(),
       .call = [&](Collective collective, double bytes) { return times.call(collective, bytes); },
-      .message = [&](double bytes) { return times.message(bytes); }};
+      .message = [&](int from, int to, double bytes) { return times.message(from, to, bytes); }};
   StepRow row{.ranks = run.ranks};
   if (ps) {
     readServers(servedSteps(question), row);

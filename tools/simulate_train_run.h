@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,8 @@ class CallTimes {
 
   /// Throws Error(invalid_argument) if no algorithm supports the call, or it never ends.
   double call(Collective collective, double bytes);
-  double message(double bytes);
+  /// Of one message between two ranks. Throws Error(invalid_argument) if their link is dead.
+  double message(int from, int to, double bytes);
   /// Whether the processors that compute also move the bytes: there is no network, and ranks have
   /// no second processor.
   bool oneProcessor() const;
@@ -38,7 +40,7 @@ class CallTimes {
   const int ranks_, per_node_;
   plan::Layout layout_;
   std::map<std::pair<Collective, double>, double> calls_;
-  std::map<double, double> messages_;
+  std::map<std::tuple<bool, double, double>, double> messages_; ///< by node, factor and bytes
 };
 
 /// A bar of a trace.

@@ -47,8 +47,7 @@ class Servers {
         workers_(static_cast<std::size_t>(question.ranks - first_)),
         staleness_(question.options.servers.consistency),
         grants_(question.ranks - first_, staleness_),
-        pieces_(piecesOf(question.model)),
-        latency_(question.message(4)) {
+        pieces_(piecesOf(question.model)) {
     const StepModel& model = question.model;
     const double micro = question.options.accumulate;
     times_ = {.data = model.data * 1e3,
@@ -101,7 +100,17 @@ class Servers {
     std::size_t piece = 0;   ///< which it computes, if so
   };
 
-  double wire(double bytes) const { return std::max(question_.message(bytes) - latency_, 0.0); }
+  /// Seconds of a message from or to a worker, as a mean over the servers other than itself.
+  double message(std::size_t w, bool up, double bytes) const {
+    const int rank = static_cast<int>(w) + first_;
+    double sum = 0, others = 0;
+    for (int server = 0; server < servers_; ++server) {
+      if (server == rank) continue;
+      sum += up ? question_.message(rank, server, bytes) : question_.message(server, rank, bytes);
+      ++others;
+    }
+    return others > 0 ? sum / others : 0;
+  }
   void add(double time, std::size_t worker, int kind) {
     events_.emplace(time, count_++, worker, kind);
   }
@@ -152,20 +161,23 @@ class Servers {
   }
 
   /// Moves bytes through the NIC of a worker and that of the servers; returns the time at which
-  /// they arrive.
-  double move(double& own, double& shared, double bytes, double sent, double now) {
-    const double alone = wire(bytes * sent), together = alone / servers_;
+  /// they arrive. `up`: to the servers.
+  double move(std::size_t w, bool up, double bytes, double now) {
+    Worker& worker = workers_[w];
+    double& own = up ? worker.out : worker.in;
+    double& shared = up ? in_ : out_;
+    const double latency = message(w, up, 4);
+    const double alone = std::max(message(w, up, bytes * worker.sent) - latency, 0.0);
+    const double together = alone / servers_;
     own = std::max(own, now) + alone;
     shared = std::max(shared, now) + together;
     result_.communicated += together;
-    return std::max(own, shared) + (sent > 0 ? latency_ : 0);
+    return std::max(own, shared) + latency;
   }
 
   void sendPiece(std::size_t w, int piece, double now) {
-    Worker& worker = workers_[w];
-    const double begin = std::max(worker.out, now);
-    const double end =
-        move(worker.out, in_, pieces_[static_cast<std::size_t>(piece)].bytes, worker.sent, now);
+    const double begin = std::max(workers_[w].out, now);
+    const double end = move(w, true, pieces_[static_cast<std::size_t>(piece)].bytes, now);
     note(w, "push", begin, end);
     if (static_cast<std::size_t>(piece) + 1 == pieces_.size()) add(end, w, kPushed);
   }
@@ -185,8 +197,8 @@ class Servers {
       note(other, "wait", one.waits_since, now);
       one.waits_since = -1;
       const double updated = now + question_.model.optimizer / servers_;
-      const double end = move(one.in, out_, 4.0 * static_cast<double>(question_.model.weights()),
-                              one.sent, updated);
+      const double end =
+          move(other, false, 4.0 * static_cast<double>(question_.model.weights()), updated);
       note(other, "pull", updated, end);
       add(end, other, kPulled);
     }
@@ -202,7 +214,6 @@ class Servers {
   const training::servers::Staleness staleness_;
   training::servers::Grants grants_;
   const std::vector<Piece> pieces_;
-  const double latency_;
   double passes_ = 0;
   TrainTimes times_;
   double in_ = 0, out_ = 0; ///< the servers' NIC is busy until then

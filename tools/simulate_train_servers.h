@@ -27,7 +27,8 @@ struct ServedSteps {
 
 /// Workers push each piece of the gradients (at least 1 MiB) as soon as the backward pass has
 /// written it. A server answers a push with all values as soon as they are new enough. A worker has
-/// a link to the servers and one from them. The K servers together have one link each way, K times
+/// a link to the servers and one from them, whose speed is the mean over the servers. The K servers
+/// together have one link each way, K times
 /// as fast as a worker's. Workers that share a processor each get an equal part of its time; the
 /// servers' updates take none of it. Messages cross a link in the order in which they were sent.
 /// Throws Error(invalid_argument) as the strategy's check() does.

@@ -25,7 +25,7 @@ struct StepQuestion {
   /// The processor of each rank, if ranks share processors; otherwise empty.
   std::vector<int> processors = {};
   CallTime call;
-  std::function<double(double bytes)> message; ///< seconds of one message between two ranks
+  std::function<double(int from, int to, double bytes)> message; ///< seconds of one message
 };
 
 struct SimulatedSteps {

@@ -49,7 +49,7 @@ StepQuestion question(const StepModel& model, const TrainOptions& options, int r
           .options = options,
           .ranks = ranks,
           .call = std::move(call),
-          .message = [](double) { return 0.0; }};
+          .message = [](int, int, double) { return 0.0; }};
 }
 
 /// Seconds between the ends of the last two steps.
@@ -267,7 +267,7 @@ TEST_CASE("pipeline: with free messages a step is the trainer's prediction", "[t
       for (const model::TaskTime& time : steps.graph.times()) end = std::max(end, time.end);
       CHECK(end == Approx(expected.makespan));
       // Each message that is not hidden makes the step longer; none makes it shorter.
-      asked.message = [](double) { return 0.5; };
+      asked.message = [](int, int, double) { return 0.5; };
       const SimulatedSteps slower = simulatedSteps(asked);
       double later = 0;
       for (const model::TaskTime& time : slower.graph.times()) later = std::max(later, time.end);
@@ -280,7 +280,7 @@ namespace {
 ServedSteps served(const StepModel& model, const TrainOptions& options, int ranks, int steps) {
   StepQuestion asked = question(model, options, ranks, perByte);
   asked.steps = steps;
-  asked.message = [](double bytes) { return 1 + bytes / 4096; };
+  asked.message = [](int, int, double bytes) { return 1 + bytes / 4096; };
   return servedSteps(asked);
 }
 
@@ -335,7 +335,7 @@ TEST_CASE("ps: workers that share a processor compute as much longer", "[train]"
   options.servers.dedicated = true;
   StepQuestion asked = question(model, options, 4, perByte);
   asked.steps = 3;
-  asked.message = [](double) { return 0.0; };
+  asked.message = [](int, int, double) { return 0.0; };
   CHECK(servedSteps(asked).seconds == Approx(3 * 12));
   asked.processors = {0, 1, 2, 3};
   CHECK(servedSteps(asked).seconds == Approx(3 * 12));
@@ -345,7 +345,7 @@ TEST_CASE("ps: workers that share a processor compute as much longer", "[train]"
   CHECK(servedSteps(asked).seconds == Approx(3 * 2 * 12));
   // Four pieces, which the network moves during the passes. The worker's own line is the limit.
   model = evenModel(4, std::size_t{1} << 20, 1, 2);
-  asked.message = [](double bytes) { return 0.01 + bytes / (1 << 23); };
+  asked.message = [](int, int, double bytes) { return 0.01 + bytes / (1 << 23); };
   const double shared = servedSteps(asked).seconds;
   asked.processors = {0, 1, 2, 3};
   const double own = servedSteps(asked).seconds;
@@ -354,7 +354,7 @@ TEST_CASE("ps: workers that share a processor compute as much longer", "[train]"
   CHECK(shared > own);
   CHECK(shared < 2 * own);
   // The worker that sleeps leaves its processor to the other one.
-  asked.message = [](double) { return 0.0; };
+  asked.message = [](int, int, double) { return 0.0; };
   options.stragglers.slow = {{.rank = 1, .factor = 3}};
   asked.steps = 1;
   asked.processors = {0, 1, 1, 2};
@@ -368,7 +368,7 @@ TEST_CASE("calls are priced by their plans: on an ideal network by their formula
   CHECK(ring.call(Collective::allreduce, kBytes) == Approx(14 * (1e-6 + kBytes / 8 * 1e-9)));
   CHECK(ring.call(Collective::allgather, kBytes) == Approx(7 * (1e-6 + kBytes / 8 * 1e-9)));
   CHECK(ring.call(Collective::reducescatter, kBytes) == Approx(7 * (1e-6 + kBytes / 8 * 1e-9)));
-  CHECK(ring.message(kBytes) == Approx(1e-6 + kBytes * 1e-9));
+  CHECK(ring.message(0, 1, kBytes) == Approx(1e-6 + kBytes * 1e-9));
   CHECK_FALSE(ring.oneProcessor()); // a network moves the bytes
   CallTimes fastest(network, "all", 8, 0);
   CHECK(fastest.call(Collective::allreduce, 8) < ring.call(Collective::allreduce, 8));
@@ -379,6 +379,47 @@ TEST_CASE("calls are priced by their plans: on an ideal network by their formula
   CHECK(CallTimes(host, "ring", 8, 0).oneProcessor());
   host.processors = 16;
   CHECK_FALSE(CallTimes(host, "ring", 8, 0).oneProcessor());
+}
+
+// Proves: a message takes the time of the link between its two ranks, and no other.
+TEST_CASE("messages are priced by the place of both ranks and by the state of their link",
+          "[train]") {
+  PlannedNetwork network{.profile = model::idealProfile(1e-6, 1e-9), .conditions = {}};
+  auto& links = network.profile.links;
+  links[static_cast<std::size_t>(model::LinkClass::loopback)]->alpha = 1; // between nodes
+  network.conditions.slow_links = {{.src = 1, .dst = 0, .factor = 5}, {1, 3, 2}, {1, 0, 2}};
+  CallTimes times(network, "ring", 4, 2);
+  constexpr double kBytes = 1000, kInside = 1e-6 + kBytes * 1e-9, kBetween = 1 + kBytes * 1e-9;
+  CHECK(times.message(0, 1, kBytes) == Approx(kInside));
+  CHECK(times.message(1, 0, kBytes) == Approx(10 * kInside));
+  CHECK(times.message(3, 2, kBytes) == Approx(kInside));
+  CHECK(times.message(1, 2, kBytes) == Approx(kBetween));
+  CHECK(times.message(1, 3, kBytes) == Approx(2 * kBetween));
+  network.conditions.slow_links = {{2, 3, std::numeric_limits<double>::infinity()}};
+  CHECK_THROWS_AS(CallTimes(network, "ring", 4, 2).message(2, 3, kBytes), Error);
+  CHECK_THROWS_AS(CallTimes(network, "ring", 2, 0), Error); // there is no rank 3
+}
+
+// Proves: a slow link makes a step longer if the strategy uses it, and in the direction given.
+TEST_CASE("a slow link slows the steps of pipelines and parameter servers", "[train]") {
+  const StepModel model = evenModel(2, kElements, 0, 0);
+  const auto seconds = [&](const char* strategy, int from, int to, int ranks) {
+    const TrainOptions options = optionsFor(strategy);
+    StepQuestion asked = question(model, options, ranks, perByte);
+    asked.steps = 1;
+    asked.message = [&](int src, int dst, double) { return src == from && dst == to ? 4.0 : 1.0; };
+    if (options.strategy == "ps") return servedSteps(asked).seconds;
+    double end = 0;
+    for (const model::TaskTime& time : simulatedSteps(asked).graph.times())
+      end = std::max(end, time.end);
+    return end;
+  };
+  CHECK(seconds("pipeline", 0, 2, 2) == 2); // an activation and a gradient
+  CHECK(seconds("pipeline", 0, 1, 2) == 5);
+  CHECK(seconds("pipeline", 1, 0, 2) == 5);
+  CHECK(seconds("ps", 2, 1, 3) == 2); // a push and a pull
+  CHECK(seconds("ps", 2, 0, 3) == 5);
+  CHECK(seconds("ps", 0, 2, 3) == 5);
 }
 
 TEST_CASE("models have the weights and operations that their papers say", "[train]") {
@@ -457,6 +498,9 @@ TEST_CASE("simulate train: wrong options are refused", "[train]") {
       {"--tflops 1 --algorithm rings", "ring"},
       {"--tflops 1 -p 2,4 --trace /tmp/x", "need one number of ranks"},
       {"--tflops 1 --slow 7:2", "slow"},
+      {"--tflops 1 --straggler 1=5", "--straggler"},
+      {"--tflops 1 --strategy ps --slow-link 9-0=2", "there is no rank 9"},
+      {"--tflops 1 --model mlp --strategy pipeline --dead-link 0-1", "rank 0 to rank 1 is dead"},
       {"--tflops 1 --strategy pipeline --model mlp -p 9", "can be cut into"}};
   for (const auto& [options, text] : refused) {
     const Outcome outcome = shell("$RONDO simulate train " + options);
