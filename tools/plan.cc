@@ -186,21 +186,24 @@ std::string profileOfJobs(const Options& options) {
   }
 }
 
+/// What calls of jobs obey: the user's algorithms, order of reduction and rules file.
+planner::Policy policyOf(const Options& options, Collective collective) {
+  checkAlgorithms(options.algorithm, collective);
+  planner::Policy policy{.algorithms = options.algorithm, .deterministic = options.deterministic};
+  if (const std::string& file = options.rules_file; !file.empty())
+    policy.rules_file = std::make_shared<planner::RulesFile>(planner::RulesFile::read(file));
+  return policy;
+}
+
 int compareAll(const PlanConfig& config) {
   const Options options = Options::fromEnvironment();
-  checkAlgorithms(options.algorithm, collectiveOf(config));
   Comparison what{.collective = collectiveOf(config),
                   .ranks = singleRankCount(config),
                   .root = config.root,
                   .bytes = {},
-                  .policy = {.algorithms = options.algorithm,
-                             .deterministic = options.deterministic,
-                             .oversubscribed = config.oversubscribed,
-                             .network_channels = config.network_channels}};
+                  .policy = policyOf(options, collectiveOf(config))};
   what.policy.layout = plan::parseLayout(config.layout, what.ranks);
   what.policy.network_channels = config.network_channels || what.policy.layout.nodes().size() > 1;
-  if (const std::string& file = options.rules_file; !file.empty())
-    what.policy.rules_file = std::make_shared<planner::RulesFile>(planner::RulesFile::read(file));
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
   // One description of the machine serves the rules and the prediction.
@@ -224,10 +227,14 @@ int predictForDevices(const PlanConfig& config) {
   DeviceQuestion question{.collective = collectiveOf(config),
                           .ranks = singleRankCount(config),
                           .root = config.root,
-                          .algorithm = config.algorithm,
                           .bytes = sizesOf(config, "8,8K,1M,256M"),
                           .machine = {},
                           .rates = {}};
+  if (config.algorithm.empty())
+    question.policy = policyOf(Options::fromEnvironment(), question.collective);
+  else
+    question.algorithms = parseAlgorithmList(config.algorithm, question.collective, question.ranks);
+  question.policy.devices = true;
   question.machine.ranks_on_device = std::min(config.ranks_per_gpu, question.ranks);
   question.machine.lends = question.machine.ranks_on_device == question.ranks;
   if (config.memory_gbs > 0) question.rates.memory_gbs = config.memory_gbs;
@@ -358,6 +365,11 @@ void excludeEachOther(CLI::App& app) {
   for (const char* mode : {"--check", "--table", "--list", "--ranks-per-gpu", "--rounds"})
     for (const char* exported : {"--goal", "--dot", "--msccl"})
       app.get_option(mode)->excludes(app.get_option(exported));
+  // What is known about GPUs has no nodes, and no profile of links.
+  for (const char* other :
+       {"--check", "--table", "--list", "--import", "--explain", "--rounds", "--rank", "--layout",
+        "--oversubscribed", "--tcp", "--profile", "--ideal", "--link", "--between", "--processors"})
+    app.get_option("--ranks-per-gpu")->excludes(app.get_option(other));
 }
 
 } // namespace

@@ -24,25 +24,24 @@ std::string number(double value) {
   return text;
 }
 
-plan::Choice choiceFor(const DeviceQuestion& question, const plan::Spec& spec, std::size_t block) {
-  if (question.algorithm.empty()) {
-    planner::Policy policy;
-    policy.devices = true;
-    return planner::choose(spec, block, policy);
-  }
-  const plan::Choice choice = plan::parseChoice(question.algorithm);
+/// `algorithm`: empty for the planner's choice.
+plan::Choice choiceFor(const DeviceQuestion& question, const std::string& algorithm,
+                       const plan::Spec& spec, std::size_t block) {
+  if (algorithm.empty()) return planner::choose(spec, block, question.policy);
+  const plan::Choice choice = plan::parseChoice(algorithm);
   if (!choice.algorithm->supports(choice.applied(spec)))
-    throw Error(ErrorCode::invalid_argument, question.algorithm + " does not support " +
+    throw Error(ErrorCode::invalid_argument, algorithm + " does not support " +
                                                  std::string(name(question.collective)) + " on " +
                                                  std::to_string(question.ranks) + " ranks");
   return choice;
 }
 
-std::vector<std::string> row(const DeviceQuestion& question, std::size_t bytes) {
+std::vector<std::string> row(const DeviceQuestion& question, const std::string& algorithm,
+                             std::size_t bytes) {
   const plan::Spec spec{
       .collective = question.collective, .ranks = question.ranks, .root = question.root};
   const std::size_t block = bytes / blocksOfSize(question.collective, question.ranks);
-  const plan::Choice choice = choiceFor(question, spec, block);
+  const plan::Choice choice = choiceFor(question, algorithm, spec, block);
   const engine::DeviceCounts counts =
       engine::countOnDevices(*choice.algorithm, choice.applied(spec), block / sizeof(float),
                              DataType::float32, question.machine);
@@ -63,7 +62,10 @@ std::vector<std::string> row(const DeviceQuestion& question, std::size_t bytes) 
 
 std::string deviceTable(const DeviceQuestion& question) {
   std::vector<std::vector<std::string>> rows{{std::begin(kNames), std::end(kNames)}};
-  for (const std::size_t bytes : question.bytes) rows.push_back(row(question, bytes));
+  std::vector<std::string> algorithms = question.algorithms;
+  if (algorithms.empty()) algorithms.emplace_back();
+  for (const std::size_t bytes : question.bytes)
+    for (const std::string& algorithm : algorithms) rows.push_back(row(question, algorithm, bytes));
   std::string text;
   for (const auto& words : rows) {
     for (std::size_t c = 0; c < words.size(); ++c) {
