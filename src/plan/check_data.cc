@@ -32,13 +32,9 @@ class Values {
     for (const Value operand : operands) {
       if (operand == kUndefined) return kUndefined;
     }
-    Sum sum{.operands = {operands.begin(), operands.end()}, .leaves = {}, .canonical = 0};
+    Sum sum{.operands = {operands.begin(), operands.end()}, .canonical = 0};
     std::vector<Value> form;
-    for (const Value operand : operands) {
-      const auto leaves = leavesOf(operand);
-      sum.leaves.insert(sum.leaves.end(), leaves.begin(), leaves.end());
-      form.push_back(canonical(operand));
-    }
+    for (const Value operand : operands) form.push_back(canonical(operand));
     if (form[1] < form[0]) std::swap(form[0], form[1]);
     const auto next = static_cast<Value>(first_sum_ + sums_.size());
     sum.canonical = forms_.try_emplace(std::move(form), next).first->second;
@@ -59,11 +55,21 @@ class Values {
     return sum;
   }
 
-  /// The contributions in a value, with repetition, in the order of reduction.
-  std::vector<Value> leavesOf(Value value) const {
-    if (value == kUndefined) return {};
-    if (!isSum(value)) return {value};
-    return sums_[value - first_sum_].leaves;
+  /// The contributions in a value, with repetition; no more than `most`, because a value that is
+  /// added to itself again and again contains very many.
+  std::vector<Value> leavesOf(Value value, std::size_t most) const {
+    std::vector<Value> leaves, open{value};
+    while (!open.empty() && leaves.size() < most) {
+      const Value one = open.back();
+      open.pop_back();
+      if (isSum(one)) {
+        const std::vector<Value>& operands = sums_[one - first_sum_].operands;
+        open.insert(open.end(), operands.begin(), operands.end());
+      } else if (one != kUndefined) {
+        leaves.push_back(one);
+      }
+    }
+    return leaves;
   }
   /// Equal for values that are bitwise equal in any arithmetic in which a + b = b + a.
   Value canonical(Value value) const {
@@ -73,8 +79,8 @@ class Values {
   bool inRankOrder(Value value) const {
     if (!isSum(value)) return true;
     const Sum& sum = sums_[value - first_sum_];
-    return sum.ordered && sum.operands == sum.leaves &&
-           std::is_sorted(sum.leaves.begin(), sum.leaves.end());
+    return sum.ordered && std::is_sorted(sum.operands.begin(), sum.operands.end()) &&
+           !isSum(sum.operands.back());
   }
   std::string formula(Value value) const {
     if (!isSum(value)) return value == kUndefined ? "?" : std::to_string(rankOf(value));
@@ -89,7 +95,7 @@ class Values {
 
  private:
   struct Sum {
-    std::vector<Value> operands, leaves;
+    std::vector<Value> operands;
     Value canonical;
     bool ordered = true;
   };
@@ -120,8 +126,8 @@ class DataFlow {
         in_place ? again(n) : perform(n);
       }
       checkOutputs(in_place);
-      if (!in_place) record(reduction);
       if (violations_.room() < before) return false;
+      if (!in_place) record(reduction);
     }
     return true;
   }
@@ -254,7 +260,7 @@ class DataFlow {
     std::vector<Value> wanted;
     for (int r = promise.ranks.first; r < promise.ranks.end; ++r)
       wanted.push_back(values_.contribution(r, promise.chunk));
-    auto held = values_.leavesOf(value);
+    auto held = values_.leavesOf(value, static_cast<std::size_t>(spec_.ranks) + 1);
     std::sort(held.begin(), held.end());
     if (held == wanted) return {};
     proved_.erase(value);

@@ -6,6 +6,7 @@
 // within the rank. If that leaves a conflict, a second pass also follows messages through all
 // ranks.
 #include <algorithm>
+#include <array>
 
 #include "plan/check_parts.h"
 
@@ -63,11 +64,7 @@ struct Access {
   Piece piece;
 };
 
-struct Conflict {
-  Access first, second;
-  bool in_place;
-};
-
+/// In the order of cells.
 std::vector<Access> accessesOf(const Graph& graph, const RankPlan& plan, const Memory& memory) {
   std::vector<Access> accesses;
   const auto add = [&](std::uint32_t node, const Piece& piece, bool writes) {
@@ -85,35 +82,24 @@ std::vector<Access> accessesOf(const Graph& graph, const RankPlan& plan, const M
       if (steps[s].output && !copiesOntoItself(steps[s], memory)) add(node, *steps[s].output, true);
     }
   }
+  std::stable_sort(accesses.begin(), accesses.end(),
+                   [](const Access& a, const Access& b) { return a.cell < b.cell; });
   return accesses;
 }
 
-/// Pairs of accesses by different lanes of which one writes.
-std::vector<Conflict> conflictsOf(std::vector<Access> accesses, const Graph& graph, bool in_place) {
-  std::stable_sort(accesses.begin(), accesses.end(),
-                   [](const Access& a, const Access& b) { return a.cell < b.cell; });
-  std::vector<Conflict> conflicts;
+/// Calls visit(a, b) for all pairs of accesses by different lanes of which one writes, until it
+/// returns false. There may be too many pairs to keep them.
+void forEachConflict(const std::vector<Access>& accesses, const Graph& graph, const auto& visit) {
   for (auto begin = accesses.begin(); begin != accesses.end();) {
     const auto end =
         std::find_if(begin, accesses.end(), [&](const Access& a) { return a.cell != begin->cell; });
-    for (auto a = begin; a != end; ++a) {
-      for (auto b = a + 1; b != end; ++b) {
+    for (auto a = begin; a != end; ++a)
+      for (auto b = a + 1; b != end; ++b)
         if ((a->writes || b->writes) &&
-            graph.nodes()[a->node].lane != graph.nodes()[b->node].lane) {
-          conflicts.push_back({*a, *b, in_place});
-        }
-      }
-    }
+            graph.nodes()[a->node].lane != graph.nodes()[b->node].lane && !visit(*a, *b))
+          return;
     begin = end;
   }
-  return conflicts;
-}
-
-void removeOrdered(std::vector<Conflict>& conflicts, const Graph& graph, const Clocks& clocks) {
-  std::erase_if(conflicts, [&](const Conflict& c) {
-    return clocks.before(graph, c.first.node, c.second.node) ||
-           clocks.before(graph, c.second.node, c.first.node);
-  });
 }
 
 /// Reports a step that writes a piece which partly overlaps one that it reads: the pass over the
@@ -138,30 +124,49 @@ void checkWithinSteps(const Graph& graph, const RankPlan& plan, const Memory& me
   }
 }
 
+void report(const Access& a, const Access& b, bool in_place, const Graph& graph,
+            const Violations& violations) {
+  const auto verb = [](const Access& access) { return access.writes ? " writes " : " reads "; };
+  violations.add(Obligation::race, graph.where(a.node) + verb(a) + text(a.piece) + " while " +
+                                       graph.where(b.node) + verb(b) + text(b.piece) +
+                                       (in_place ? ", in place" : "") +
+                                       ": no dependency orders them");
+}
+
+/// Accesses out of place, and in place if that is allowed.
+using BothAccesses = std::array<std::vector<Access>, 2>;
+
+/// Whether the order within the rank, or with `through_messages` within all ranks, orders all
+/// conflicts. `violations`: where to report those that are not ordered; may be null.
+bool ordersAll(const Graph& graph, std::span<const std::uint32_t> order, const RankPlan& plan,
+               const BothAccesses& accesses, bool through_messages, const Violations* violations) {
+  const Clocks clocks(graph, order, plan.rank, plan.lanes.size(), through_messages);
+  bool all = true;
+  for (const bool in_place : {false, true})
+    forEachConflict(accesses[in_place], graph, [&](const Access& a, const Access& b) {
+      if (clocks.before(graph, a.node, b.node) || clocks.before(graph, b.node, a.node)) return true;
+      all = false;
+      if (violations) report(a, b, in_place, graph, *violations);
+      return violations && !violations->full();
+    });
+  return all;
+}
+
 void checkRank(const Graph& graph, std::span<const std::uint32_t> order, const RankPlan& plan,
                const Violations& violations) {
-  std::vector<Conflict> conflicts;
-  const bool in_place_too = hasInPlace(plan.spec, plan.rank);
+  BothAccesses accesses;
+  bool conflict = false;
   for (const bool in_place : {false, true}) {
-    if (in_place && !in_place_too) break;
+    if (in_place && !hasInPlace(plan.spec, plan.rank)) break;
     const Memory memory = memoryOf(plan, in_place);
     checkWithinSteps(graph, plan, memory, violations);
     if (plan.lanes.size() < 2) continue;
-    auto more = conflictsOf(accessesOf(graph, plan, memory), graph, in_place);
-    conflicts.insert(conflicts.end(), more.begin(), more.end());
+    accesses[in_place] = accessesOf(graph, plan, memory);
+    forEachConflict(accesses[in_place], graph,
+                    [&](const Access&, const Access&) { return !(conflict = true); });
   }
-  for (const bool through_messages : {false, true}) {
-    if (conflicts.empty()) return;
-    removeOrdered(conflicts, graph,
-                  Clocks(graph, order, plan.rank, plan.lanes.size(), through_messages));
-  }
-  for (const Conflict& c : conflicts) {
-    const auto verb = [](const Access& access) { return access.writes ? " writes " : " reads "; };
-    violations.add(Obligation::race,
-                   graph.where(c.first.node) + verb(c.first) + text(c.first.piece) + " while " +
-                       graph.where(c.second.node) + verb(c.second) + text(c.second.piece) +
-                       (c.in_place ? ", in place" : "") + ": no dependency orders them");
-  }
+  if (conflict && !ordersAll(graph, order, plan, accesses, false, nullptr))
+    ordersAll(graph, order, plan, accesses, true, &violations);
 }
 
 } // namespace

@@ -70,21 +70,31 @@ class Alignment {
     return true;
   }
 
-  void apply() {
+  bool apply(std::uint64_t most) {
+    std::vector<std::vector<std::uint32_t>> places; // by rank
+    std::vector<std::uint32_t> chunks;
     for (std::size_t r = 0; r < imported_.plans.size(); ++r) {
-      RankPlan& plan = imported_.plans[r];
-      std::vector<std::uint32_t> used(k_), places;
-      std::uint32_t chunks = 0;
-      for (std::uint32_t c = 0; c < plan.scratch_chunks; ++c) {
+      std::vector<std::uint32_t> used(k_);
+      auto& own = places.emplace_back();
+      std::uint64_t end = 0;
+      for (std::uint32_t c = 0; c < imported_.plans[r].scratch_chunks; ++c) {
         const int at = positions_.of(scratch_[r] + c);
         const auto position = at == Positions::kUnknown ? c % k_ : static_cast<std::uint32_t>(at);
-        places.push_back(used[position]++ * k_ + position);
-        chunks = std::max(chunks, places.back() + 1);
+        const std::uint64_t place = std::uint64_t{used[position]++} * k_ + position;
+        end = std::max(end, place + 1);
+        if (end > most) return false;
+        own.push_back(static_cast<std::uint32_t>(place));
       }
-      split(plan, imported_.lines[r], places);
-      plan.scratch_chunks = chunks;
+      most -= end;
+      chunks.push_back(static_cast<std::uint32_t>(end));
+    }
+    for (std::size_t r = 0; r < imported_.plans.size(); ++r) {
+      RankPlan& plan = imported_.plans[r];
+      split(plan, imported_.lines[r], places[r]);
+      plan.scratch_chunks = chunks[r];
       plan.message_chunks = 1;
     }
+    return true;
   }
 
  private:
@@ -170,9 +180,9 @@ class Alignment {
 
 } // namespace
 
-void alignScratch(ImportedPlans& imported) {
+bool alignScratch(ImportedPlans& imported, std::uint64_t most) {
   Alignment alignment(imported);
-  if (!alignment.holds()) alignment.apply();
+  return alignment.holds() || alignment.apply(most);
 }
 
 } // namespace rondo::plan

@@ -1,8 +1,10 @@
 // Reads MSCCL's XML, and proves the plans that it describes.
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/parse.h"
@@ -21,8 +23,31 @@ using base::complain;
 using base::XmlElement;
 
 // Real files are far below these limits, which keep a hostile one from exhausting the memory.
-constexpr std::size_t kMostBytes = 64 << 20, kMostSteps = 1 << 22;
+constexpr std::size_t kMostBytes = 64 << 20;
 constexpr int kMostGpus = 4096, kMostChunks = 1 << 20, kMostBlocks = 4096, kMostChannel = 1023;
+/// Chunks of all buffers, and steps times thread blocks of a gpu: what the checker keeps for each.
+constexpr std::uint64_t kMostCells = 1 << 25, kMostClocks = 1 << 27;
+
+/// Counts what a file makes of its steps: each chunk that a step moves, each wait. A step has about
+/// 100 bytes of text.
+class Budget {
+ public:
+  Budget(std::size_t bytes, const std::string& file)
+      : most_((std::size_t{1} << 18) + bytes / 8), file_(file) {}
+
+  void spend(std::size_t count, int line) {
+    spent_ += count;
+    if (spent_ > most_)
+      complain(file_, line,
+               "more than " + std::to_string(most_) +
+                   " chunks of steps and waits, which no real file of this size has");
+  }
+
+ private:
+  const std::size_t most_;
+  const std::string& file_;
+  std::size_t spent_ = 0;
+};
 
 struct StepForm {
   bool receives, sends, reduces, src, dst; ///< src, dst: it names these pieces
@@ -54,8 +79,8 @@ struct Algo {
 /// Reads one gpu.
 class GpuReader {
  public:
-  GpuReader(const Algo& algo, const XmlElement& gpu, const std::string& file, std::size_t& steps)
-      : algo_(algo), gpu_(gpu), file_(file), steps_(steps) {
+  GpuReader(const Algo& algo, const XmlElement& gpu, const std::string& file, Budget& budget)
+      : algo_(algo), gpu_(gpu), file_(file), budget_(budget) {
     plan_.spec = algo.spec;
     plan_.rank = number(gpu, "id", 0, algo.spec.ranks - 1);
     plan_.chunks_per_block = algo.chunks_per_block;
@@ -96,7 +121,11 @@ class GpuReader {
   struct Known {
     std::uint32_t lane = 0;
     std::vector<std::uint32_t> done{};
-    std::vector<std::vector<Wait>> nops{}; ///< what the nops since the last real step wait for
+    std::vector<std::optional<Wait>> nops{}; ///< what a nop waits for; of other steps empty
+
+    bool isNop(std::size_t index) const {
+      return done[index] == (index == 0 ? 0 : done[index - 1]);
+    }
   };
 
   int number(const XmlElement& of, const char* attribute, int lowest, int highest) const {
@@ -158,6 +187,7 @@ class GpuReader {
   }
 
   void copy(const Piece& from, const Piece& to) {
+    budget_.spend(from.count, gpu_.line);
     Step step;
     step.shape = {Space::input, from.chunk, from.count};
     step.inputs.push_back({.piece = from});
@@ -196,17 +226,13 @@ class GpuReader {
   void readBlock(const XmlElement& block) {
     Known& known = known_.find(number(block, "id", 0, kMostBlocks - 1))->second;
     const int out = channelOf(block, true), in = channelOf(block, false);
-    std::vector<Wait> nops;
     std::set<int> used;
     auto& steps = plan_.lanes[known.lane].steps;
     int expected = 0;
     for (const XmlElement& element : block.children) {
       if (element.name != "step")
         complain(file_, element.line, "unknown element <" + element.name + ">; valid: step");
-      steps_ += static_cast<std::size_t>(number(element, "cnt", 0, kMostChunks)) + 1;
-      if (steps_ > kMostSteps)
-        complain(file_, element.line,
-                 "more than " + std::to_string(kMostSteps) + " steps and chunks");
+      budget_.spend(1, element.line);
       if (number(element, "s", 0, kMostChunks) != expected++)
         complain(file_, element.line, "step " + std::to_string(expected - 1) + " should be here");
       const auto form = kForms.find(base::need(element, "type", file_));
@@ -215,21 +241,24 @@ class GpuReader {
                  "unknown type " + base::quoted(*element.find("type")) +
                      "; valid: s, r, rcs, rrs, rrc, rrcs, cpy, re, nop");
       const int depends = number(element, "depid", -1, kMostBlocks - 1);
-      if (depends >= 0)
-        nops.push_back({known.lane, steps.size(), depends, number(element, "deps", 0, kMostChunks),
-                        element.line});
-      if (form->first == "nop") {
-        known.done.push_back(static_cast<std::uint32_t>(steps.size()));
-        known.nops.push_back(nops);
-        continue;
+      std::optional<Wait> wait;
+      if (depends >= 0) {
+        wait = {known.lane, steps.size(), depends, number(element, "deps", 0, kMostChunks),
+                element.line};
+        waits_.push_back(*wait);
       }
-      add(element, form->second, in, out, steps, used);
-      lines_[known.lane].push_back(element.line);
-      waits_.insert(waits_.end(), nops.begin(), nops.end());
-      nops.clear();
+      const bool nop = form->first == "nop";
+      if (!nop) {
+        add(element, form->second, in, out, steps, used);
+        lines_[known.lane].push_back(element.line);
+      }
       known.done.push_back(static_cast<std::uint32_t>(steps.size()));
-      known.nops.emplace_back();
+      known.nops.push_back(nop ? wait : std::nullopt);
     }
+    // What the last nops wait for does not matter.
+    while (!waits_.empty() && waits_.back().lane == known.lane &&
+           waits_.back().step == steps.size())
+      waits_.pop_back();
     // A channel without messages is none.
     for (const int channel : {in, out})
       if (channel >= 0 && !used.contains(channel))
@@ -247,6 +276,7 @@ class GpuReader {
     std::optional<Piece> src, dst;
     if (form.src) src = piece(element, "src", count);
     if (form.dst) dst = piece(element, "dst", count);
+    budget_.spend(count, element.line);
     step.shape = {Space::input, (dst ? dst : src)->chunk, count};
     if (form.receives) {
       step.inputs.push_back({.channel = in});
@@ -283,22 +313,25 @@ class GpuReader {
     return {place.space, place.begin + begin, count};
   }
 
-  /// A nop stands for the step before it and for everything that it waits for itself.
+  /// A nop stands for the step before it, and for everything that it and the nops just before it
+  /// wait for.
   void resolve(const Wait& wait) {
     std::vector<Wait> open{wait};
     std::set<std::pair<int, int>> seen;
     auto& after = plan_.lanes[wait.lane].steps[wait.step].after;
     while (!open.empty()) {
-      const Wait one = open.back();
+      Wait one = open.back();
       open.pop_back();
       if (!seen.insert({one.block, one.index}).second) continue;
+      budget_.spend(1, one.line);
+      const auto index = static_cast<std::size_t>(one.index);
       const auto found = known_.find(one.block);
-      if (found == known_.end() || static_cast<std::size_t>(one.index) >= found->second.done.size())
+      if (found == known_.end() || index >= found->second.done.size())
         complain(file_, one.line,
                  "waits for step " + std::to_string(one.index) + " of thread block " +
                      std::to_string(one.block) + ", which does not exist");
       const Known& known = found->second;
-      const std::uint32_t done = known.done[static_cast<std::size_t>(one.index)];
+      const std::uint32_t done = known.done[index];
       const Dependency dependency{known.lane, done - 1};
       // Steps of the same thread block are in order anyway.
       if (done > 0 && known.lane == wait.lane && dependency.step >= wait.step)
@@ -306,15 +339,16 @@ class GpuReader {
       if (done > 0 && known.lane != wait.lane &&
           std::ranges::find(after, dependency) == after.end())
         after.push_back(dependency);
-      const auto& nops = known.nops[static_cast<std::size_t>(one.index)];
-      open.insert(open.end(), nops.begin(), nops.end());
+      if (!known.isNop(index)) continue;
+      if (known.nops[index]) open.push_back(*known.nops[index]);
+      if (one.index-- > 0 && known.isNop(index - 1)) open.push_back(one);
     }
   }
 
   const Algo& algo_;
   const XmlElement& gpu_;
   const std::string& file_;
-  std::size_t& steps_; ///< and their chunks, of all gpus so far
+  Budget& budget_; ///< of all gpus
   RankPlan plan_;
   Buffers buffers_;
   std::optional<std::pair<Piece, Piece>> prologue_, epilogue_; ///< copies: from, to
@@ -362,6 +396,27 @@ int lineOf(const std::string& violation, const ImportedPlans& imported, int othe
   return imported.lines[rank][lane][step];
 }
 
+/// Refuses plans that the checker would need too much memory for.
+void checkSize(const ImportedPlans& imported, const std::string& file, int line) {
+  std::uint64_t cells = 0, steps = 0, blocks = 0;
+  for (const RankPlan& plan : imported.plans) {
+    cells +=
+        (std::uint64_t{inputBlocks(plan.spec, plan.rank)} + outputBlocks(plan.spec, plan.rank)) *
+            plan.chunks_per_block +
+        plan.scratch_chunks;
+    blocks = std::max<std::uint64_t>(blocks, plan.lanes.size());
+    for (const Lane& lane : plan.lanes) steps += lane.steps.size();
+  }
+  if (cells > kMostCells)
+    complain(file, line,
+             "the buffers have " + std::to_string(cells) + " chunks; at most " +
+                 std::to_string(kMostCells) + " are supported");
+  if (steps * blocks > kMostClocks)
+    complain(file, line,
+             std::to_string(steps) + " steps and " + std::to_string(blocks) +
+                 " thread blocks of a gpu are too many to prove that they do not race");
+}
+
 } // namespace
 
 ImportedPlans parseMsccl(std::string_view text, const std::string& file) {
@@ -378,12 +433,12 @@ ImportedPlans parseMsccl(std::string_view text, const std::string& file) {
   imported.plans.resize(ranks);
   imported.lines.resize(ranks);
   std::vector<int> seen(ranks);
-  std::size_t steps = 0;
+  Budget budget(text.size(), file);
   std::uint32_t message = 1;
   for (const XmlElement& gpu : root.children) {
     if (gpu.name != "gpu")
       complain(file, gpu.line, "unknown element <" + gpu.name + ">; valid: gpu");
-    GpuReader reader(algo, gpu, file, steps);
+    GpuReader reader(algo, gpu, file, budget);
     const auto rank = static_cast<std::size_t>(reader.rank());
     if (std::exchange(seen[rank], gpu.line) != 0)
       complain(file, gpu.line, "gpu " + std::to_string(rank) + " is defined twice");
@@ -393,7 +448,12 @@ ImportedPlans parseMsccl(std::string_view text, const std::string& file) {
     imported.lines[rank] = std::move(reader.lines());
   }
   for (RankPlan& plan : imported.plans) plan.message_chunks = message;
-  alignScratch(imported);
+  checkSize(imported, file, root.line);
+  if (!alignScratch(imported, kMostCells))
+    complain(file, root.line,
+             "with each scratch chunk at the place of its data in a block, scratch has more than " +
+                 std::to_string(kMostCells) + " chunks");
+  checkSize(imported, file, root.line); // aligned steps have one chunk each
   const Report report = check(imported.plans);
   if (!report.ok()) {
     const Violation& first = report.violations.front();

@@ -131,6 +131,104 @@ TEST_CASE("MSCCL: a hostile or damaged file is refused with its line") {
   CHECK(complaint(deadlock).find("refuses the plan: ") != std::string::npos);
 }
 
+namespace {
+
+/// A step of MSCCL; `more`: attributes that replace those for a copy of input 0 to scratch 0.
+std::string step(int s, const std::string& type, const std::string& more = "", int waits_for = -1,
+                 int waits_step = -1) {
+  const std::string pieces = " srcbuf='i' srcoff='0' dstbuf='s' dstoff='0' cnt='1'";
+  return "<step s='" + std::to_string(s) + "' type='" + type + "'" +
+         (more.empty() ? pieces : more) + " depid='" + std::to_string(waits_for) + "' deps='" +
+         std::to_string(waits_step) + "'/>\n";
+}
+std::string block(int id, const std::string& steps) {
+  return "<tb id='" + std::to_string(id) + "' send='-1' recv='-1' chan='0'>" + steps + "</tb>\n";
+}
+std::string gpu(int id, int scratch, const std::string& blocks) {
+  return "<gpu id='" + std::to_string(id) + "' i_chunks='0' o_chunks='0' s_chunks='" +
+         std::to_string(scratch) + "'>" + blocks + "</gpu>\n";
+}
+/// An AllReduce of two gpus; the second does nothing.
+std::string algo(int chunks, int scratch, const std::string& blocks) {
+  return "<algo name='x' coll='allreduce' ngpus='2' nchunksperloop='" + std::to_string(chunks) +
+         "'>\n" + gpu(0, scratch, blocks) + gpu(1, 0, "") + "</algo>";
+}
+std::string repeated(int times, const auto& text) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text(i);
+  return all;
+}
+
+} // namespace
+
+// Proves: numbers in a small file do not make the reader or the checker use much memory. Without
+// the limits such files need gigabytes or minutes.
+TEST_CASE("MSCCL: a small file that asks for much memory is refused") {
+  const std::string itself = " srcbuf='s' srcoff='0' dstbuf='s' dstoff='0' cnt='1'";
+  const std::string wide = " srcbuf='i' srcoff='0' dstbuf='s' dstoff='0' cnt='200'";
+  std::string gpus = "<algo name='x' coll='allreduce' ngpus='4096' nchunksperloop='1048576'>\n" +
+                     repeated(4096, [](int id) { return gpu(id, 0, ""); }) + "</algo>";
+  const std::pair<std::string, std::string> refused[] = {
+      {gpus, "a.xml:1: the buffers have 8589934592 chunks; at most 33554432 are supported"},
+      {algo(1 << 20, 1 << 20, block(0, step(0, "cpy", changed(wide, "200", "500000")))),
+       "a.xml:2: more than 262"},
+      // All scratch chunks hold the first of many chunks of a block.
+      {algo(1 << 16, 1000,
+            block(0, repeated(1000,
+                              [&](int s) {
+                                return step(s, "cpy",
+                                            changed(changed(wide, "200", "1"), "dstoff='0'",
+                                                    "dstoff='" + std::to_string(s) + "'"));
+                              }))),
+       "a.xml:1: with each scratch chunk at the place of its data in a block, scratch has more"},
+      // A value that is added to itself has twice as many contributions each time.
+      {algo(1, 1,
+            block(0, step(0, "cpy") +
+                         repeated(60, [&](int s) { return step(s + 1, "re", itself); }) +
+                         step(61, "cpy", changed(itself, "dstbuf='s'", "dstbuf='o'")))),
+       "the checker refuses the plan: data flow"},
+      // Each two of the thread blocks race for all chunks.
+      {algo(200, 200, repeated(1000, [&](int id) { return block(id, step(0, "cpy", wide)); })),
+       "the checker refuses the plan: race"},
+      {algo(1, 1,
+            repeated(4000, [&](int id) { return block(id, ""); }) +
+                block(4000, repeated(34000, [&](int s) { return step(s, "cpy"); }))),
+       "a.xml:1: 34000 steps and 4001 thread blocks of a gpu are too many"},
+      // Each step waits for all that the nops wait for.
+      {algo(1, 1,
+            block(0, step(0, "cpy")) +
+                block(1, repeated(1500, [&](int s) { return step(s, "nop", " ", 0, 0); })) +
+                block(2, repeated(1500, [&](int s) { return step(s, "cpy", "", 1, 1499); }))),
+       "chunks of steps and waits, which no real file of this size has"}};
+  for (const auto& [text, wanted] : refused) {
+    const std::string got = complaint(text);
+    INFO(wanted << "\n" << got);
+    CHECK(got.find(wanted) != std::string::npos);
+  }
+}
+
+// Proves: what a nop waits for is kept once, however many nops follow it.
+TEST_CASE("MSCCL: many nops in a row are read") {
+  const std::string nops =
+      block(7, repeated(20000, [](int s) { return step(s, "nop", " ", 0, 0); }));
+  CHECK(complaint(changed(kPair, "</gpu>", nops + "</gpu>")).empty());
+}
+
+TEST_CASE("MSCCL: a step waits for what the nops before it wait for") {
+  const std::string blocks =
+      block(0, step(0, "cpy")) + block(1, step(0, "cpy", "", 0, 0)) +
+      block(2, step(0, "nop", " ", 0, 0) + step(1, "nop", " ", 1, 0) + step(2, "nop", " ")) +
+      block(3, step(0, "cpy", "", 2, 2)) + block(4, step(0, "nop", " ", 3, 0) + step(1, "cpy"));
+  // Only the first write of a scratch chunk is not ordered.
+  const std::string text = complaint(algo(1, 1, blocks));
+  INFO(text);
+  CHECK(text.find("refuses the plan: data flow") != std::string::npos); // and not: race
+  CHECK(complaint(algo(1, 1, changed(blocks, " depid='3'", " depid='0'"))).find("plan: race") !=
+        std::string::npos);
+  CHECK(complaint(algo(1, 1, changed(blocks, " depid='1'", " depid='0'"))).find("plan: race") !=
+        std::string::npos);
+}
+
 TEST_CASE("MSCCL: scratch chunks at any place are moved to the position of their data") {
   // All pairs, as MSCCL's examples have it: every rank sends chunk j to rank j's scratch, which
   // adds them up in its chunk j and sends the sum to all.
