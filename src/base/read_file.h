@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,9 +21,13 @@ namespace rondo::base {
 /// How long readFile() waits for the writer of a pipe.
 inline constexpr std::chrono::seconds kWriterPatience{10};
 
+/// Larger files are refused. No file that Rondo reads as a whole comes near to this size.
+inline constexpr std::size_t kLargestFile = std::size_t{64} << 20;
+
 /// Returns the contents of the file, or nothing, with the reason in errno, if it cannot be read.
 /// Also reads files of /proc and /sys, whose size is not known in advance, and pipes (`<(command)`
-/// in a shell): ETIMEDOUT if the writer sends nothing for `patience`.
+/// in a shell): ETIMEDOUT if the writer sends nothing for `patience`. EFBIG if there is more than
+/// kLargestFile, as in /dev/zero.
 inline std::optional<std::string> readFile(const std::string& path,
                                            std::chrono::milliseconds patience = kWriterPatience) {
   const int fd = aboveStreams(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -45,6 +50,10 @@ inline std::optional<std::string> readFile(const std::string& path,
       since = std::chrono::steady_clock::now();
     }
     if (got > 0) text.append(piece.data(), static_cast<std::size_t>(got));
+    if (text.size() > kLargestFile) {
+      got = -1;
+      errno = EFBIG;
+    }
   } while (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)));
   const int error = errno;
   ::close(fd);

@@ -1,9 +1,10 @@
 // Proves: readFile() reads files whose size is not known, and pipes; it never waits for ever for a
-// writer.
+// writer, and reads no file without an end.
 #include "base/read_file.h"
 
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -23,6 +24,19 @@ TEST_CASE("readFile reads whole files, and those of /proc") {
   CHECK(base::readFile("/proc/self/status").value_or("").starts_with("Name:"));
   CHECK_FALSE(base::readFile(folder.file("none")));
   CHECK(errno == ENOENT);
+}
+
+TEST_CASE("readFile refuses files that are too large, and those without an end") {
+  CHECK_FALSE(base::readFile("/dev/zero"));
+  CHECK(errno == EFBIG);
+  const TemporaryFolder folder;
+  const std::string path = folder.file("sparse");
+  std::ofstream(path) << "x";
+  std::filesystem::resize_file(path, base::kLargestFile);
+  CHECK(base::readFile(path).value_or("").size() == base::kLargestFile);
+  std::filesystem::resize_file(path, base::kLargestFile + 1);
+  CHECK_FALSE(base::readFile(path));
+  CHECK(errno == EFBIG);
 }
 
 TEST_CASE("readFile reads all that a slow writer sends through a pipe") {
