@@ -78,14 +78,20 @@ Sizes sizesOf(const plan::Spec& spec, const plan::RankPlan& plan, const Blocks& 
   return sizes;
 }
 
-void checkWork(const Programs& programs, const Sizes& sizes, int ranks) {
-  double messages = 0, steps = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
+/// Messages that the first ranks send in a tile.
+double messagesOf(const Programs& programs, int ranks) {
+  double messages = 0;
+  for (int rank = 0; rank < ranks; ++rank)
     messages += static_cast<double>(sentBy(programs.of(rank)).messages);
+  return messages;
+}
+
+void checkWork(const Programs& programs, const Sizes& sizes, int ranks) {
+  double steps = 0;
+  for (int rank = 0; rank < ranks; ++rank)
     steps += static_cast<double>(programs.of(rank).ops.size());
-  }
   const auto tiles = static_cast<double>(sizes.tiles);
-  if (messages * tiles > kMostMessages)
+  if (messagesOf(programs, ranks) * tiles > kMostMessages)
     throw TooLarge("more than 200 million messages to simulate");
   if (steps * tiles > kMostMessages) throw TooLarge("more than 200 million steps to simulate");
 }
@@ -268,23 +274,50 @@ Outcome Simulation::run(const Blocks& blocks, const Observer& observer) const {
 }
 
 double Simulation::seconds(const Blocks& blocks, std::size_t most_tiles) const {
-  Sizes sizes = sizesOf(spec_, programs_->first(), blocks, network_);
-  if (sizes.tiles <= most_tiles) return runTiles(sizes, {}).seconds;
-  const std::size_t further = sizes.tiles - most_tiles;
+  return runSome(sizesOf(spec_, programs_->first(), blocks, network_), most_tiles).seconds;
+}
+
+Outcome Simulation::estimate(const Blocks& blocks, double most) const {
+  const double messages = messagesOf(*programs_, folds(false) ? 1 : spec_.ranks);
+  if (messages > most) {
+    char text[64];
+    std::snprintf(text, sizeof text, "it sends more than %.0f messages in a tile", most);
+    throw TooLarge(text);
+  }
+  const double tiles = most / std::max(messages, 1.0);
+  return runSome(sizesOf(spec_, programs_->first(), blocks, network_),
+                 std::max<std::size_t>(static_cast<std::size_t>(tiles), 2));
+}
+
+Outcome Simulation::runSome(Sizes sizes, std::size_t most_tiles) const {
+  if (sizes.tiles <= most_tiles) return runTiles(sizes, {});
+  const std::size_t whole = sizes.tiles, more = most_tiles - most_tiles / 2;
   sizes.last = sizes.full;
   sizes.tiles = most_tiles;
-  const double all = runTiles(sizes, {}).seconds;
+  Outcome all = runTiles(sizes, {});
   sizes.tiles = most_tiles / 2;
-  const double half = runTiles(sizes, {}).seconds;
-  return all + (all - half) / static_cast<double>(most_tiles - most_tiles / 2) *
-                   static_cast<double>(further);
+  const Outcome half = runTiles(sizes, {});
+  const auto grow = [&](double& value, double before) {
+    value += (value - before) / static_cast<double>(more) * static_cast<double>(whole - most_tiles);
+  };
+  grow(all.seconds, half.seconds);
+  for (double Terms::*const term :
+       {&Terms::latency, &Terms::bytes, &Terms::reduction, &Terms::contention})
+    grow(all.terms.*term, half.terms.*term);
+  all.messages = all.messages / most_tiles * whole;
+  all.tiles = whole;
+  return all;
+}
+
+bool Simulation::folds(bool observed) const {
+  return programs_->symmetric() && spec_.ranks > 1 && network_.conditions.normal() &&
+         network_.processors == 0 && spec_.layout.nodes().size() <= 1 && !observed &&
+         linksOf(spec_, network_).front()->nic != Nic::node && !programs_->of(0).switched();
 }
 
 Outcome Simulation::runTiles(const Sizes& sizes, const Observer& observer) const {
   const LinkProfile& nearest = *linksOf(spec_, network_).front();
-  const bool folded = programs_->symmetric() && spec_.ranks > 1 && network_.conditions.normal() &&
-                      network_.processors == 0 && spec_.layout.nodes().size() <= 1 && !observer &&
-                      nearest.nic != Nic::node && !programs_->of(0).switched();
+  const bool folded = folds(observer != nullptr);
   const int simulated = folded ? 1 : spec_.ranks;
   checkWork(*programs_, sizes, simulated);
   Simulator simulator(*programs_, spec_, network_, nearest, sizes,

@@ -130,9 +130,15 @@ class Simulation {
   /// The seconds of run(), from no more than `most_tiles` tiles (at least 2): each further tile
   /// takes as long as one of the second half of these. Its cost does not grow with the size.
   double seconds(const Blocks& blocks, std::size_t most_tiles) const;
+  /// run(), also from as few tiles, so that about `most` messages are simulated. Throws TooLarge if
+  /// one tile has more.
+  Outcome estimate(const Blocks& blocks, double most) const;
 
  private:
+  /// Whether one rank is simulated for all.
+  bool folds(bool observed) const;
   Outcome runTiles(const Sizes& sizes, const Observer& observer) const;
+  Outcome runSome(Sizes sizes, std::size_t most_tiles) const;
 
   const plan::Spec spec_;
   const Network network_;

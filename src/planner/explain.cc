@@ -16,6 +16,9 @@ namespace {
 
 using Candidate = Explanation::Candidate;
 
+/// Messages that are simulated of each candidate. More take seconds in all.
+constexpr double kMostMessages = 1 << 18;
+
 std::string timeText(double seconds) {
   char text[32];
   const double micro = seconds * 1e6;
@@ -79,8 +82,8 @@ Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const D
   std::string left_out;
   for (const plan::Choice& one : choices) {
     try {
-      const model::Outcome outcome =
-          model::simulate(*one.algorithm, one.applied(spec), blocks, network);
+      const model::Outcome outcome = model::Simulation(*one.algorithm, one.applied(spec), network)
+                                         .estimate(blocks, kMostMessages);
       const model::Terms& terms = outcome.terms;
       made.candidates.push_back({one.text(), outcome.seconds, terms.latency, terms.bytes,
                                  terms.reduction, terms.contention});

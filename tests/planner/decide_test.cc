@@ -166,6 +166,21 @@ TEST_CASE("an explanation says what the call's algorithm loses, and on what") {
   CHECK(made.why.ends_with(" more on latency."));
 }
 
+// Proves: an explanation costs no more for a larger call, and leaves no candidate out.
+TEST_CASE("an explanation of a very large call has all candidates") {
+  const plan::Spec spec{.collective = Collective::allreduce, .ranks = 8};
+  const planner::Policy policy = on(LinkClass::shm, 0);
+  const planner::SiteNetwork site(policy.site, defaults());
+  const auto explained = [&](double bytes) {
+    return planner::explain(spec, {.bytes = bytes}, planner::decision(spec, 1 << 20, policy),
+                            site.network());
+  };
+  const Explanation large = explained(1e12), larger = explained(1e14);
+  CHECK(larger.candidates.size() == planner::candidates(spec).size());
+  for (std::size_t i = 0; i < larger.candidates.size(); ++i)
+    CHECK(larger.candidates[i].seconds == Approx(100 * large.candidates[i].seconds).epsilon(0.05));
+}
+
 // A decision must not change unseen. If the model, an algorithm or the profile changes on purpose,
 // write the new table here, and raise kTableVersion in planner/stored.cc.
 TEST_CASE("decisions of the default profile, written out") {
