@@ -287,8 +287,11 @@ int exportPlan(const PlanConfig& config) {
                                           .root = config.root,
                                           .layout = plan::parseLayout(config.layout, ranks)});
   const auto bytes = static_cast<double>(sizes.front() / blocksOfSize(collective, ranks));
-  if (!config.goal.empty())
-    writeFile(config.goal, goalText(*choice.algorithm, spec, bytes, model::defaultProfile()));
+  if (!config.goal.empty()) {
+    NetworkConfig jobs;
+    jobs.profile = profileOfJobs(Options::fromEnvironment());
+    writeFile(config.goal, goalText(*choice.algorithm, spec, bytes, plannedNetwork(jobs).profile));
+  }
   if (!config.dot.empty()) writeFile(config.dot, dotText(*choice.algorithm, spec));
   if (!config.msccl.empty())
     writeFile(config.msccl,

@@ -15,7 +15,10 @@ namespace {
 class GoalRank {
  public:
   GoalRank(const plan::RankPlan& plan, double bytes, const model::Profile& profile)
-      : plan_(plan), chunk_(bytes / plan.chunks_per_block), profile_(profile) {}
+      : plan_(plan),
+        chunk_(bytes / plan.chunks_per_block),
+        reduce_(profile.reduceOf(4).at(bytes * (plan::inputBlocks(plan.spec, plan.rank) +
+                                                plan::outputBlocks(plan.spec, plan.rank)))) {}
 
   std::string text() {
     // Every step's `calc` is numbered first, because a step may wait for a later lane's.
@@ -43,7 +46,7 @@ class GoalRank {
     const std::string size = std::to_string(std::max(std::llround(bytes), 1LL)) + "b";
     const int calc = calcs_[lane][s];
     const auto operands = static_cast<double>(step.inputs.size());
-    const double seconds = (operands - 1) * bytes * profile_.reduceOf(4).at(2 * bytes);
+    const double seconds = (operands - 1) * bytes * reduce_;
     operations_ += label(calc) + ": calc " + std::to_string(std::llround(seconds * 1e9)) + "\n";
     if (s > 0) require(calc, calcs_[lane][s - 1]);
     for (const plan::Dependency& after : step.after) require(calc, calcs_[after.lane][after.step]);
@@ -63,8 +66,7 @@ class GoalRank {
   }
 
   const plan::RankPlan& plan_;
-  const double chunk_;
-  const model::Profile& profile_;
+  const double chunk_, reduce_;         ///< bytes; seconds of reducing a byte, as in a simulation
   std::vector<std::vector<int>> calcs_; ///< number of the calc of each step, by lane
   int last_ = 0;
   std::string operations_, requires_;

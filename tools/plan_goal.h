@@ -9,10 +9,10 @@
 namespace rondo::tools {
 
 /// The schedule of one call with blocks of `bytes` in a single tile. Each step becomes its
-/// receives, a `calc` of its reduction's nanoseconds by the profile, and its sends; steps of a
-/// lane, and steps that wait for each other, follow by `requires`. The tag of a message is its
-/// channel's index. Throws Error(unsupported) for plans with barriers or windows, which GOAL cannot
-/// express.
+/// receives, a `calc` of its reduction's nanoseconds (of float, by the profile), and its sends;
+/// steps of a lane, and steps that wait for each other, follow by `requires`. The tag of a message
+/// is its channel's index. Throws Error(unsupported) for plans with barriers or windows, which GOAL
+/// cannot express.
 std::string goalText(const plan::Algorithm& algorithm, const plan::Spec& spec, double bytes,
                      const model::Profile& profile);
 

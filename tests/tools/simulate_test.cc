@@ -11,7 +11,6 @@
 #include "support/test.h"
 #include "tests/tools/shell.h"
 #include "tools/plan_dot.h"
-#include "tools/plan_goal.h"
 #include "tools/simulate_topology.h"
 #include "tools/tune_fit.h"
 #include "tools/tune_plot.h"
@@ -445,34 +444,6 @@ TEST_CASE("tune: writes a profile that can be read, and a drawing with all point
   const Outcome refused = shell("$RONDO tune --transports nvlink");
   CHECK(refused.status == 2);
   CHECK(refused.err.find("valid: inproc, shm, tcp, ucx") != std::string::npos);
-}
-
-TEST_CASE("exports: GOAL has all messages of all plans, in both directions", "[export]") {
-  const plan::Spec spec{.collective = Collective::allreduce, .ranks = 4};
-  const plan::Algorithm& ring = *plan::findAlgorithm("ring");
-  const std::string text = goalText(ring, spec, 4096, model::defaultProfile());
-  CHECK(linesOf(text)[0] == "num_ranks 4");
-  CHECK(countOf(text, "send 1024b to ") == 4 * 6);
-  CHECK(countOf(text, "recv 1024b from ") == 4 * 6);
-  CHECK(countOf(text, "rank 3 {") == 1);
-  // Every label that is required is defined in the same rank.
-  std::set<std::string> labels;
-  for (const std::string& line : linesOf(text)) {
-    if (line.rfind("rank ", 0) == 0) labels.clear();
-    std::istringstream words(line);
-    std::string first, second, third;
-    words >> first >> second >> third;
-    if (!first.empty() && first.back() == ':') {
-      CHECK(labels.insert(first.substr(0, first.size() - 1)).second);
-    } else if (second == "requires") {
-      CHECK(labels.contains(first));
-      CHECK(labels.contains(third));
-    }
-  }
-  CHECK_THROWS_AS(goalText(*plan::findAlgorithm("nvls"),
-                           {.collective = Collective::allreduce, .ranks = 4, .multicast = true}, 8,
-                           model::defaultProfile()),
-                  Error);
 }
 
 TEST_CASE("exports: the graph has a box for each step and an edge for each message", "[export]") {
