@@ -1,7 +1,6 @@
 // Decides when the helper thread polls, naps and sleeps.
 #include "comm/helper_thread.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <optional>
@@ -12,6 +11,7 @@
 #include "base/inherited_thread.h"
 #include "base/log.h"
 #include "base/no_signals.h"
+#include "base/processors.h"
 #include "comm/progress_loop.h"
 
 namespace rondo::comm {
@@ -44,13 +44,6 @@ class Lull {
   base::Clock::time_point since_ = kNever;
   base::Clock::duration last_{};
 };
-
-/// Number of processors that the calling thread may use.
-int processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-}
 } // namespace
 
 HelperThread::HelperThread(ProgressLoop& progress_loop, int rank)
@@ -94,7 +87,7 @@ void HelperThread::wake() {
 
 void HelperThread::main() {
   const base::LogRank in_log(rank_);
-  const bool aside = processors() == 1;
+  const bool aside = base::ownProcessors().size() == 1;
   Backoff backoff = aside ? Backoff::aside() : Backoff(progress_loop_.oversubscribed_);
   std::optional<base::Clock::time_point> inspected; // since the last nap
   Lull lull;

@@ -34,8 +34,14 @@ thread_local bool in_guest = false;
 void ProgressLoop::rest(std::span<ProgressLoop* const> loops, Backoff& backoff,
                         std::uint32_t& yields) {
   const auto hasGuest = [](const ProgressLoop* one) { return one->guest_ != nullptr; };
-  if (in_guest || std::none_of(loops.begin(), loops.end(), hasGuest))
-    return backoff.rest(loops.front()->failure_.word());
+  if (in_guest || std::none_of(loops.begin(), loops.end(), hasGuest)) {
+    // The word of a communicator that has failed already would end each rest at once.
+    const auto works = [](const ProgressLoop* one) {
+      return one->failure_.word().load(std::memory_order_relaxed) == 0;
+    };
+    const auto first = std::find_if(loops.begin(), loops.end(), works);
+    return backoff.rest((first == loops.end() ? loops.front() : *first)->failure_.word());
+  }
   if (++yields > Patience::kYieldsAlone) {
     in_guest = true;
     for (const ProgressLoop* one : loops)
