@@ -328,7 +328,8 @@ bool rules(Input input) {
 
 std::vector<Bytes> rulesSeeds() {
   return {bytesOf("collective,min_bytes,max_bytes,ranks,nodes,algorithm\n"
-                  "allreduce,,64K,2-8,1,\"hierarchical(linear,ring)\" # near\n*,1M,*,9-,,ring/2"),
+                  "allreduce,,64K,2-8,1,\"hierarchical(linear,ring)\" # "
+                  "near\n*,1M,*,9-,,parameter_server/2"),
           bytesOf("\xEF\xBB\xBF# two\r\nalgorithm,collective\r\ntree,bcast\r\n")};
 }
 

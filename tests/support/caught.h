@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 #include "rondo/error.h"
@@ -13,7 +14,7 @@ namespace rondo::test {
 
 struct Caught {
   bool threw = false;
-  ErrorCode code{};
+  std::optional<ErrorCode> code; ///< none: nothing was thrown
   std::string text;
   int culprit = -2;
 };
