@@ -224,9 +224,9 @@ class SlotRing {
     return change(line, kLent, kWithdrawn) || change(line, kRefused, kWithdrawn);
   }
   /// As withdraw(), but also if the consumer has begun to read the body: it notices this before it
-  /// uses what it has read (see unmapped()). Whatever is written to the body afterwards becomes
-  /// visible after the state: a store alone, even a sequentially consistent one, does not order
-  /// itself before later writes.
+  /// uses what it has read (see unmapped()). The fence ensures that the consumer sees the new state
+  /// before it sees anything that is written to the body later. A sequentially consistent store
+  /// without a fence would not ensure this.
   void abandon(std::uint64_t number) {
     lineOf(lineAt(number)).state().store(kWithdrawn, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -288,9 +288,9 @@ class SlotRing {
     return copied_ == bytes;
   }
   /// After readBody() returned null: the loan of a body that is not mapped here; null if the
-  /// message was withdrawn or refused. If it is not null after the body was read, the consumer has
-  /// read nothing that was written after abandon(): the fence keeps the read of the state behind
-  /// those of the body.
+  /// message was withdrawn or refused. Call it again after reading the body. If it is not null
+  /// then, the producer had not called abandon() before, and the body is valid. The fence ensures
+  /// that the state is read after the body.
   const Loan* unmapped() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     Line& line = lineOf(read_line_);

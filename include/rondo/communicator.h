@@ -78,7 +78,7 @@ struct TraceSpan {
 /// of different groups. Threads may use one object at the same time; the program must then ensure
 /// that its calls have the same order on all ranks. After an error of a collective, a Send or a
 /// Recv with any code but invalid_argument and unsupported, the communicator has failed, and all
-/// later calls on it fail too. For errors of other functions, see there.
+/// later calls on it fail too. The comments of other functions list their errors.
 ///
 /// Results. With Options::deterministic, floating-point results do not depend on the algorithm, the
 /// transport or the message size. Without it, they depend only on the algorithm that was chosen for

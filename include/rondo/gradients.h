@@ -187,11 +187,10 @@ struct GradientBucketTimes {
 ///
 /// Errors. A rank that uses the reducer wrongly aborts the communicators, so that no other rank
 /// waits for it. That rank gets Error(invalid_argument), which names the parameter or the call; all
-/// others get Error(aborted) with the same text. This applies to invalid options and parameters,
-/// to calls in the wrong order, and to calls while the thread has an open Group; gradient() with a
-/// wrong number only throws. If a step is left
-/// before the end of wait(), for example by an exception, the destructor of the reducer aborts the
-/// communicators.
+/// others get Error(aborted) with the same text. This applies to invalid options and parameters, to
+/// calls in the wrong order, and to calls while the thread has an open Group; gradient() with a
+/// wrong number only throws. If a step is left before the end of wait(), for example by an
+/// exception, the destructor of the reducer aborts the communicators.
 ///
 /// Not thread-safe. The communicators must outlive the reducer, and nothing else may use them
 /// between begin() and wait().
