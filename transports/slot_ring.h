@@ -43,8 +43,10 @@ namespace rondo::transport {
 ///
 /// Where takingLinesPays(), the consumer also writes to each line of a body that it has read, if
 /// the body is below the limit given to release(). Larger ones mostly leave the caches before their
-/// slot is used again. The consumer also writes to the line of messages of at most kInlineBytes,
-/// when both halves of the line have been read.
+/// slot is used again.
+///
+/// The producer requests the next message's line when it has published a message, and all lines of
+/// a body of up to kRequestTo before it copies the body (requestLines()).
 ///
 /// A producer may publish a message early: before its body, which it then copies to the slot in
 /// pieces. So a consumer that only copies the body copies at the same time. For such bodies, the
@@ -140,7 +142,7 @@ class SlotRing {
       // An earlier larger message may have left bytes there that look like a flag.
       if (written_ % 2 == 0) halfOf(write_line_, 1).number.store(0, std::memory_order_relaxed);
       half.number.store(++written_, std::memory_order_release);
-      if (written_ % 2 == 0) write_line_ = after(write_line_);
+      if (written_ % 2 == 0) nextLine();
       return;
     }
     Line& line = beginLine(header);
@@ -235,8 +237,8 @@ class SlotRing {
   // Functions of the consumer.
 
   /// Whether release() writes to each line that has been read, so that the producer's next write to
-  /// it is faster: to the lines of bodies of less than `take_below` bytes, and to those of messages
-  /// of at most kInlineBytes. The result of takingLinesPays() unless set.
+  /// it is faster: to the lines of bodies of less than `take_below` bytes. The result of
+  /// takingLinesPays() unless set.
   void takeLines(bool takes) { takes_lines_ = takes; }
   /// The next message's header, or null.
   const MessageHeader* readable() {
@@ -437,8 +439,6 @@ class SlotRing {
   /// Goes on to the message after the next one, which has `bytes`.
   void pass(std::size_t bytes) {
     if (read_ % 2 == 1 || bytes > kSmallBytes) {
-      // See takeLines(). Both halves have been read, and the first byte of a body is no flag.
-      if (takes_lines_ && bytes <= kInlineBytes) lineOf(read_line_).inline_body[0] = std::byte{0};
       read_ = (read_ | 1) + 1;
       read_line_ = after(read_line_);
     } else {
@@ -494,6 +494,7 @@ class SlotRing {
     chosen_ = last_;
     chosen_at_ = (indexOf(last_) * stride_ + used_) / kSlotGrain;
     used_ += padded(bytes) + gap_;
+    if (bytes <= kRequestTo) requestLines(bodyAt(chosen_at_, bytes), bytes);
   }
   /// A slot without bodies.
   std::uint64_t nextSlot(std::size_t bytes, std::size_t in_turn) {
@@ -534,7 +535,7 @@ class SlotRing {
     if (written_ % 2 == 1) {
       halfOf(write_line_, 1).number.store(kSkipped | (written_ + 1), std::memory_order_release);
       ++written_;
-      write_line_ = after(write_line_);
+      nextLine();
     }
     Line& line = lineOf(write_line_);
     line.header = header;
@@ -543,7 +544,25 @@ class SlotRing {
   void endLine(Line& line) {
     line.number.store(written_ + 1, std::memory_order_release);
     written_ += 2;
+    nextLine();
+  }
+  /// The next message is written soon, so its line is requested now.
+  void nextLine() {
     write_line_ = after(write_line_);
+    requestLines(reinterpret_cast<std::byte*>(&lineOf(write_line_)), sizeof(Line));
+  }
+  /// Requests lines that this core will write. The caches get several of them at the same time,
+  /// while writes to lines that another core holds wait for each other.
+  static void requestLines(std::byte* at, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += 64) {
+#if defined(__x86_64__)
+      // __builtin_prefetch() makes another instruction, which does not end the sharing of the line,
+      // unless the compiler knows that the processor has this one. Those that lack it ignore it.
+      asm volatile("prefetchw %0" : : "m"(at[i]));
+#else
+      __builtin_prefetch(at + i, 1);
+#endif
+    }
   }
   static std::uint32_t field(std::uint32_t state, std::uint32_t one) {
     return state / one & (one == kOneFinished ? 0x7f : 0xff);

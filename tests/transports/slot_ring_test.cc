@@ -551,30 +551,6 @@ TEST_CASE("bodies have gaps only if the consumer keeps up", "[ring]") {
   CHECK(distances(kGapTo + 64, false) == Distances{kGapTo + 64});
 }
 
-// Proves: a line with small messages is written by its consumer after both are read, not before.
-TEST_CASE("a consumer takes the lines of small messages", "[ring]") {
-  for (const bool takes : {false, true})
-    for (const std::size_t bytes : {std::size_t{8}, SlotRing::kInlineBytes}) {
-      Ends ends(2);
-      ends.consumer.takeLines(takes);
-      const auto data = filled(7);
-      std::byte* const first = ends.producer.writeBody(bytes);
-      const int together = bytes == 8 ? 2 : 1;
-      for (int i = 0; i < together; ++i) {
-        std::memcpy(ends.producer.writeBody(bytes), data.data(), bytes);
-        ends.producer.publish({5, bytes});
-      }
-      for (int i = 0; i < together; ++i) {
-        REQUIRE(ends.consumer.readable());
-        CHECK(first[0] == data[0]);
-        CHECK(std::memcmp(ends.consumer.readBody(bytes), data.data(), bytes) == 0);
-        ends.consumer.release();
-      }
-      CHECK(first[0] == (takes ? std::byte{0} : data[0]));
-      CHECK_FALSE(ends.consumer.readable());
-    }
-}
-
 TEST_CASE("a consumer takes lines by one byte in each line of its own body", "[ring]") {
   constexpr std::size_t kBytes = 200; // four lines, the last one not full
   const auto data = filled(7);
