@@ -61,7 +61,7 @@ class BiasedMutex {
 
   Way takeBias();
   static const void* token() {
-    static thread_local char of_this_thread;
+    [[gnu::tls_model("initial-exec")]] static thread_local char of_this_thread;
     return &of_this_thread;
   }
 

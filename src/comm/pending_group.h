@@ -22,7 +22,8 @@ class PendingGroup {
   static double predict();
 
  private:
-  static constinit thread_local int depth_; ///< of Groups within each other
+  /// Of Groups within each other. Every call reads it, and with this model without a function call.
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local int depth_;
 };
 
 } // namespace rondo::comm

@@ -66,17 +66,16 @@ class Run {
 } // namespace
 
 std::byte* Staging::memory(std::size_t bytes) {
-  return memory_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
+  return used().memory.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
 }
 
-Shape Staging::shapeOf(MPI_Datatype type) const {
-  const Shape shape = compat::shapeOf(type);
-  if (!shape.predefined) {
-    // No function reports whether a type is committed, so MPI_Pack is called to raise the error.
-    char nothing = 0;
-    int position = 0;
-    check(mpi().Pack(&nothing, 0, type, &nothing, 1, &position, comm_));
-  }
+/// For a type that is not predefined.
+Shape Staging::shapeOfCommitted(MPI_Datatype type) const {
+  const Shape shape = shapeOfDerived(type);
+  // No function reports whether a type is committed, so MPI_Pack is called to raise the error.
+  char nothing = 0;
+  int position = 0;
+  check(mpi().Pack(&nothing, 0, type, &nothing, 1, &position, comm_));
   return shape;
 }
 
@@ -114,14 +113,16 @@ void Staging::unpack(const std::byte* from, const Elements& elements) const {
 }
 
 void Staging::deliverLater(Elements to, const std::byte* from) {
-  deliveries_.reserve(deliveries_.size() + 1);
+  std::vector<Delivery>& deliveries = used().deliveries;
+  deliveries.reserve(deliveries.size() + 1);
   // The program may free the type as soon as the call has begun.
   if (!to.shape.plain) check(mpi().Type_dup(to.type, &to.type));
-  deliveries_.push_back({to, from, to.shape.plain});
+  deliveries.push_back({to, from, to.shape.plain});
 }
 
 void Staging::blame(int error_class, std::string sentence) {
-  if (!blame_) blame_.reset(new CallFailure{error_class, std::move(sentence)});
+  std::unique_ptr<CallFailure>& blame = used().blame;
+  if (!blame) blame.reset(new CallFailure{error_class, std::move(sentence)});
 }
 
 std::size_t Staging::keep(std::size_t sent, std::size_t received) {
@@ -224,16 +225,15 @@ ByteBlocks Staging::writable(const ElementBlocks& blocks) {
 }
 
 void Staging::deliver() const {
-  for (const Delivery& one : deliveries_) unpack(one.from, one.to);
-  if (blame_) throw *blame_;
+  for (const Delivery& one : used_->deliveries) unpack(one.from, one.to);
+  if (used_->blame) throw *used_->blame;
 }
 
 void Staging::release() noexcept {
-  for (Delivery& one : deliveries_)
+  if (!used_) return;
+  for (Delivery& one : used_->deliveries)
     if (!one.to.shape.plain) mpi().Type_free(&one.to.type);
-  deliveries_.clear();
-  memory_.clear();
-  blame_.reset();
+  used_.reset();
 }
 
 } // namespace rondo::compat

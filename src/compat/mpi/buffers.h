@@ -105,13 +105,16 @@ class Staging {
   /// `comm`: the communicator whose error handler gets the MPI library's own errors.
   explicit Staging(MPI_Comm comm) : comm_(comm) {}
   ~Staging() {
-    if (!deliveries_.empty()) release();
+    if (used_) release();
   }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
   /// Does what compat::shapeOf() does, for types that MPI allows in calls: committed ones.
-  Shape shapeOf(MPI_Datatype type) const;
+  Shape shapeOf(MPI_Datatype type) const {
+    const Predefined* const known = predefined_types.find(type);
+    return known ? compat::shapeOf(*known) : shapeOfCommitted(type);
+  }
 
   /// The call has begun. The program may free the communicator before it ends, so from here on
   /// errors of the MPI library go to MPI_COMM_SELF.
@@ -158,7 +161,7 @@ class Staging {
 
   /// Call it after the call has succeeded. Throws the error that this rank is to blame for.
   void finish() {
-    if (!deliveries_.empty() || blame_) deliver();
+    if (used_) deliver();
   }
   /// Frees everything but this object itself. Calls MPI if there was something to deliver.
   void release() noexcept;
@@ -169,6 +172,16 @@ class Staging {
     const std::byte* from;
     bool copy; ///< the bytes are contiguous
   };
+  struct Used {
+    std::vector<Bytes> memory;
+    std::vector<Delivery> deliveries;
+    std::unique_ptr<CallFailure> blame;
+  };
+  Shape shapeOfCommitted(MPI_Datatype type) const;
+  Used& used() {
+    if (!used_) used_ = std::make_unique<Used>();
+    return *used_;
+  }
   std::byte* memory(std::size_t bytes);
   bool missing(const Elements& elements);
   void deliverLater(Elements to, const std::byte* from);
@@ -177,9 +190,7 @@ class Staging {
   void deliver() const;
 
   MPI_Comm comm_;
-  std::vector<Bytes> memory_;
-  std::vector<Delivery> deliveries_;
-  std::unique_ptr<CallFailure> blame_;
+  std::unique_ptr<Used> used_; ///< null in most calls, whose data stay in the program's buffers
   bool apart_ = false;
 };
 

@@ -64,7 +64,7 @@ class Contents {
   /// The handles of derived types are new references.
   ~Contents() {
     for (MPI_Datatype& type : types_)
-      if (predefinedSize(type) == 0 && derived(type)) mpi().Type_free(&type);
+      if (!predefined_types.find(type) && derived(type)) mpi().Type_free(&type);
   }
   Contents(const Contents&) = delete;
   Contents& operator=(const Contents&) = delete;
@@ -94,7 +94,7 @@ MPI_Count sizeOf(MPI_Datatype type) {
 }
 
 MPI_Count extentOf(MPI_Datatype type) {
-  if (const std::size_t size = predefinedSize(type)) return static_cast<MPI_Count>(size);
+  if (const Predefined* known = predefined_types.find(type)) return known->size;
   MPI_Aint lb = 0, extent = 0;
   check(mpi().Type_get_extent(type, &lb, &extent));
   return extent;
@@ -132,7 +132,7 @@ class Analysis {
 };
 
 Data Analysis::of(MPI_Datatype type) {
-  if (const std::size_t size = predefinedSize(type)) return {true, 0, static_cast<MPI_Count>(size)};
+  if (const Predefined* known = predefined_types.find(type)) return {true, 0, known->size};
   const auto found = known_.find(numberOf(type));
   if (found != known_.end()) return found->second;
   // The outer type keeps this one, so its handle stays valid as long as the analysis.

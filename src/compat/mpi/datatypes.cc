@@ -11,38 +11,12 @@ namespace rondo::compat {
 
 namespace {
 
-/// Which operators a type supports.
-enum class Sort { opaque, bytes, signed_integer, unsigned_integer, real, complex };
-
-struct Predefined {
-  MPI_Datatype handle{};
-  std::uint32_t size = 0; ///< 0: an unused entry of the table
-  Sort sort = Sort::opaque;
-  DataType type = DataType::uint8;
-};
-
 struct Operator {
   MPI_Op handle{};
   ReduceOp op = ReduceOp::sum;
 };
 
-/// Open addressing. The table has twice as many entries as there are types, so searches are short.
-constexpr int kBits = 7;
-std::array<Predefined, 1u << kBits>
-    types; // written by learnPredefined() only, as are the operators
-std::array<Operator, 7> operators;
-
-std::size_t placeOf(MPI_Datatype type) {
-  return static_cast<std::size_t>(numberOf(type) * 0x9e3779b97f4a7c15u >> (64 - kBits));
-}
-
-const Predefined* predefined(MPI_Datatype type) {
-  for (std::size_t at = placeOf(type);; ++at) {
-    const Predefined& entry = types[at % types.size()];
-    if (entry.size == 0) return nullptr;
-    if (entry.handle == type) return &entry;
-  }
-}
+std::array<Operator, 7> operators; // written by learnPredefined() only
 
 /// Rondo's type for a number of this sort and size, or nothing.
 std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
@@ -65,21 +39,15 @@ void learn(MPI_Datatype handle, Sort sort) {
   // A type that this MPI's compilers did not support is a null handle, or a type without a size.
   if (handle == MPI_DATATYPE_NULL || mpi().Type_size(handle, &size) != MPI_SUCCESS || size <= 0)
     return;
-  std::size_t at = placeOf(handle);
-  for (; types[at % types.size()].size != 0; ++at)
-    if (types[at % types.size()].handle == handle) return; // two names for one type
   const auto bytes = static_cast<std::uint32_t>(size);
   const auto number = numberType(sort, bytes);
-  types[at % types.size()] = {handle, bytes, number ? sort : Sort::opaque,
-                              number.value_or(DataType::uint8)};
+  predefined_types.add(
+      {handle, bytes, number ? sort : Sort::opaque, number.value_or(DataType::uint8)});
 }
 
 } // namespace
 
-std::size_t predefinedSize(MPI_Datatype type) {
-  const Predefined* const entry = predefined(type);
-  return entry ? entry->size : 0;
-}
+constinit PredefinedTypes predefined_types;
 
 void learnPredefined() {
   // An MPI library may define the name of a type and still refuse its handle. Errors of calls
@@ -127,7 +95,7 @@ Reduction reductionOf(MPI_Datatype type, MPI_Op op) {
     result.refused = Reason::op;
     return result;
   }
-  const Predefined* const entry = predefined(type);
+  const Predefined* const entry = predefined_types.find(type);
   result.op = found->op;
   result.refused = Reason::type;
   if (!entry) return result;
@@ -149,9 +117,7 @@ Reduction reductionOf(MPI_Datatype type, MPI_Op op) {
   return result;
 }
 
-Shape shapeOf(MPI_Datatype type) {
-  if (const Predefined* const entry = predefined(type))
-    return {entry->size, static_cast<MPI_Aint>(entry->size), true, true};
+Shape shapeOfDerived(MPI_Datatype type) {
   Shape shape;
   MPI_Count size = 0;
   MPI_Aint lb = 0;

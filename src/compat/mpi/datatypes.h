@@ -1,6 +1,7 @@
 // Translates MPI's datatypes and operators to Rondo's.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -21,8 +22,44 @@ std::uint64_t numberOf(Handle handle) {
   else return static_cast<std::uint64_t>(handle);
 }
 
-/// Bytes of a type in the table; 0 if it is not there.
-std::size_t predefinedSize(MPI_Datatype type);
+/// Which operators a type supports.
+enum class Sort { opaque, bytes, signed_integer, unsigned_integer, real, complex };
+
+struct Predefined {
+  MPI_Datatype handle{};
+  std::uint32_t size = 0; ///< in bytes; 0: an unused entry of the table
+  Sort sort = Sort::opaque;
+  DataType type = DataType::uint8;
+};
+
+/// Open addressing. The table has twice as many entries as there are types, so searches are short.
+/// Written by learnPredefined() only.
+class PredefinedTypes {
+ public:
+  /// The entry of a type, or null.
+  const Predefined* find(MPI_Datatype type) const {
+    for (std::size_t at = placeOf(type);; ++at) {
+      const Predefined& entry = table_[at % table_.size()];
+      if (entry.size == 0) return nullptr;
+      if (entry.handle == type) return &entry;
+    }
+  }
+  /// Does nothing if the type is in the table: MPI may have two names for one type.
+  void add(const Predefined& type) {
+    if (find(type.handle)) return;
+    std::size_t at = placeOf(type.handle);
+    while (table_[at % table_.size()].size != 0) ++at;
+    table_[at % table_.size()] = type;
+  }
+
+ private:
+  static constexpr int kBits = 7;
+  static std::size_t placeOf(MPI_Datatype type) {
+    return static_cast<std::size_t>(numberOf(type) * 0x9e3779b97f4a7c15u >> (64 - kBits));
+  }
+  std::array<Predefined, 1u << kBits> table_{};
+};
+extern PredefinedTypes predefined_types;
 
 /// An MPI reduction as Rondo's: an element of MPI's type is `factor` elements of `type`.
 struct Reduction {
@@ -43,11 +80,19 @@ struct Shape {
   MPI_Aint extent = 0;  ///< bytes from one element to the next
   /// Elements are contiguous: `size` bytes each, without gaps, in the order of the type map.
   bool plain = false;
-  bool predefined = false; ///< in the table; such types are always committed
 };
 
-/// Takes a few nanoseconds for predefined types; derived types are analysed. Throws MpiFailure.
-Shape shapeOf(MPI_Datatype type);
+/// Analyses a type that is not predefined. Throws MpiFailure.
+Shape shapeOfDerived(MPI_Datatype type);
+
+inline Shape shapeOf(const Predefined& type) {
+  return {type.size, static_cast<MPI_Aint>(type.size), true};
+}
+/// Throws MpiFailure.
+inline Shape shapeOf(MPI_Datatype type) {
+  const Predefined* const known = predefined_types.find(type);
+  return known ? shapeOf(*known) : shapeOfDerived(type);
+}
 
 /// Bytes of `count` elements. With count 0 the type is not looked at, since MPI may not have
 /// checked it.

@@ -36,7 +36,7 @@ struct Reducing {
     return {const_cast<void*>(buffer),
             static_cast<std::size_t>(count),
             type,
-            {bytes, static_cast<MPI_Aint>(bytes), true, true}};
+            {bytes, static_cast<MPI_Aint>(bytes), true}};
   }
   const void* input(std::ptrdiff_t count, Staging& staging) const {
     return staging.readable(elements(inPlace() ? receive : send, count));

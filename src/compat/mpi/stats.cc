@@ -39,7 +39,6 @@ struct Sum {
   std::atomic<std::uint64_t> calls{0}, bytes{0};
 };
 
-bool wanted = false; // written by MPI_Init only
 std::array<std::array<Sum, std::size(kReasons)>, kRows> sums;
 
 constexpr std::size_t kValues = kRows * std::size(kReasons) * 2;
@@ -87,14 +86,14 @@ bool summed(const Values& mine, Values& all) {
 
 } // namespace
 
+bool stats_wanted = false;
+
 void readStatsSetting() {
   const char* const value = std::getenv("RONDO_MPI_STATS");
-  wanted = value && std::strcmp(value, "1") == 0;
-  if (value && !wanted && std::strcmp(value, "0") != 0)
+  stats_wanted = value && std::strcmp(value, "1") == 0;
+  if (value && !stats_wanted && std::strcmp(value, "0") != 0)
     std::fprintf(stderr, "rondo_mpi: RONDO_MPI_STATS is \"%s\": valid are 0 and 1\n", value);
 }
-
-bool statsWanted() { return wanted; }
 
 void countCall(Function function, bool immediate, Reason reason, std::size_t bytes) {
   const std::size_t row = static_cast<std::size_t>(function) * 2 + (immediate ? 1 : 0);
@@ -107,7 +106,7 @@ void printStats() {
   // A rank may have died, which is no error of MPI_Finalize.
   const ErrorsReturned quiet(MPI_COMM_WORLD);
   // RONDO_MPI_STATS may be set on some ranks only.
-  if (everywhere(MPI_COMM_WORLD, !wanted)) return;
+  if (everywhere(MPI_COMM_WORLD, !stats_wanted)) return;
   int rank = 0, size = 0;
   mpi().Comm_rank(MPI_COMM_WORLD, &rank);
   mpi().Comm_size(MPI_COMM_WORLD, &size);
@@ -115,7 +114,7 @@ void printStats() {
   Values all{};
   if (summed(mine, all)) {
     if (rank == 0) print(all, "summed over " + std::to_string(size) + " ranks");
-  } else if (wanted) {
+  } else if (stats_wanted) {
     print(mine, "of rank " + std::to_string(rank) + " alone, since they cannot be summed");
   }
 }

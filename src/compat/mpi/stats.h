@@ -43,8 +43,9 @@ enum class Function {
 /// Reads RONDO_MPI_STATS. If it is neither 0 nor 1, prints a message on stderr.
 void readStatsSetting();
 
+extern bool stats_wanted; ///< written by MPI_Init only
 /// Whether calls are counted. Bytes are computed only then.
-bool statsWanted();
+inline bool statsWanted() { return stats_wanted; }
 
 /// Counts one call. `bytes`: what this rank passed in, or, in a broadcast or scatter, what it
 /// received. Any thread.
