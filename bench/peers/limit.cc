@@ -3,10 +3,12 @@
 //
 // usage: limit shm RANKS BYTES...
 //        limit tcp 2 BYTES... [--congestion NAME]
+//        limit line
 //   shm: threads that see each other's vectors. Each sums its share of all vectors; after one
 //        barrier each copies the other shares.
 //   tcp: two threads. Each sends and receives the vector, one half after the other, as in the two
 //        phases of an all-reduce; nothing is added up.
+//   line: prints how many nanoseconds a cache line takes from one processor to another one.
 // Prints for each size: bytes, microseconds (median; from 64 KiB on, vectors are written again
 // before each sample).
 #include <fcntl.h>
@@ -194,6 +196,36 @@ double tcp(std::size_t bytes, const std::string& congestion) {
   return time;
 }
 
+/// Two threads pass a number to and fro, each in a line of its own. The median of several parts.
+double line() {
+  constexpr int kParts = 9, kTurns = 5000;
+  struct alignas(128) Line {
+    std::atomic<int> number{0};
+  };
+  Line to, fro;
+  std::thread other([&] {
+    pin(1);
+    for (int i = 1; i <= kParts * kTurns; ++i) {
+      while (to.number.load(std::memory_order_acquire) != i) continue;
+      fro.number.store(i, std::memory_order_release);
+    }
+  });
+  pin(0);
+  std::vector<double> times;
+  for (int part = 0, i = 1; part < kParts; ++part) {
+    const auto begin = Clock::now();
+    for (const int end = i + kTurns; i < end; ++i) {
+      to.number.store(i, std::memory_order_release);
+      while (fro.number.load(std::memory_order_acquire) != i) continue;
+    }
+    const std::chrono::duration<double, std::nano> all = Clock::now() - begin;
+    times.push_back(all.count() / (2 * kTurns));
+  }
+  other.join();
+  std::sort(times.begin(), times.end());
+  return times[kParts / 2];
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -205,8 +237,12 @@ int main(int argc, char** argv) {
       words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
                   words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
     }
+  if (words.size() == 1 && words[0] == "line") return std::printf("%.1f\n", line()), 0;
   if (words.size() < 3 || (words[0] != "shm" && words[0] != "tcp"))
-    return std::fprintf(stderr, "usage: limit shm|tcp RANKS BYTES... [--congestion NAME]\n"), 2;
+    return std::fprintf(stderr,
+                        "usage: limit shm|tcp RANKS BYTES... [--congestion NAME]\n"
+                        "       limit line\n"),
+           2;
   const int ranks = std::atoi(words[1].c_str());
   for (std::size_t i = 2; i < words.size(); ++i) {
     const std::size_t bytes = std::strtoull(words[i].c_str(), nullptr, 10);
