@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/copy.h"
 #include "transports/transport.h"
 
 namespace rondo::transport {
@@ -23,12 +24,12 @@ class SameProcess final : public Loans {
     return shared(loan) ? nullptr : bodyOf(loan);
   }
   bool read(const Loan& loan, std::size_t offset, void* to, std::size_t size) override {
-    std::memcpy(to, bodyOf(loan) + offset, size);
+    base::copyBytes(to, bodyOf(loan) + offset, size);
     return true;
   }
   bool shared(const Loan& loan) const override { return loan.words[1] != 0; }
   bool write(const void* from, std::uint64_t to, std::size_t size) override {
-    std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), from, size);
+    base::copyBytes(reinterpret_cast<void*>(static_cast<std::uintptr_t>(to)), from, size);
     return true;
   }
 

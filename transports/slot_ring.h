@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "base/memory_file.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
@@ -217,7 +218,7 @@ class SlotRing {
     Line& line = lineOf(lineAt(number));
     const std::uint32_t state = line.state().load(std::memory_order_acquire);
     if (state != kLent && state != kRefused) return false;
-    std::memcpy(bodyAt(line.place(), bytes), data, bytes);
+    base::copyBytes(bodyAt(line.place(), bytes), data, bytes);
     return change(line, state, kInSlot);
   }
   /// As revoke(), but drops the message: the consumer never gets it. Only after a failure.
@@ -283,7 +284,7 @@ class SlotRing {
         state == kInSlot ? bytes : std::min<std::size_t>(state / kOneGrain * kSlotGrain, bytes);
     if (written > copied_) {
       std::byte* const body = bodyAt(line.place(), bytes);
-      std::memcpy(to + copied_, body + copied_, written - copied_);
+      base::copyBytes(to + copied_, body + copied_, written - copied_);
       if (takes_lines_) writeLines(body + copied_, written - copied_);
       copied_ = written;
     }

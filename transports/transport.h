@@ -22,6 +22,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/copy.h"
 #include "rondo/options.h"
 #include "transports/tuning.h"
 
@@ -80,7 +81,7 @@ class Loans {
   /// Receiver: copies `size` bytes of the lent body, from `offset` on. False if the kernel refuses
   /// to copy this memory. Throws Error(transport | peer_dead).
   virtual bool read(const Loan& loan, std::size_t offset, void* to, std::size_t size) {
-    std::memcpy(to, find(loan, offset + size) + offset, size);
+    base::copyBytes(to, find(loan, offset + size) + offset, size);
     return true;
   }
   /// Receiver: whether the sender can copy parts of this body, too, by write().

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/copy.h"
 #include "base/float_environment.h"
 #include "kernels/reduce.h"
 
@@ -17,7 +18,7 @@ constexpr std::size_t kScaleBlock = 512;
 
 void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
   for (void* out : outs)
-    if (out != from) std::memcpy(out, from, bytes);
+    if (out != from) base::copyBytes(out, from, bytes);
 }
 
 /// combine() for a step with a scaled raw input. Changes the pointers, and restores them. A

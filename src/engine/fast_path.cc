@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/copy.h"
 #include "base/float_environment.h"
 #include "engine/message_checks.h"
 
@@ -65,7 +66,7 @@ FastStep flat(const BoundStep& step) {
 inline void copyFew(void* to, const void* from, std::size_t bytes) {
   if (bytes == 8) std::memcpy(to, from, 8);
   else if (bytes == 4) std::memcpy(to, from, 4);
-  else if (bytes > 0) std::memcpy(to, from, bytes);
+  else base::copyBytes(to, from, bytes);
 }
 
 inline std::byte* addressOf(const Run& run, const FastStep::Place& place) {

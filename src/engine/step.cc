@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/copy.h"
 #include "base/crc32c.h"
 #include "engine/bodies.h"
 #include "engine/fast_path.h"
@@ -60,7 +61,7 @@ std::uint32_t copyWithChecksum(std::uint32_t before, const void* from, std::span
   for (void* const out : outs) {
     if (out == from) continue;
     if (sum) {
-      std::memcpy(out, from, bytes);
+      base::copyBytes(out, from, bytes);
     } else {
       sum = base::crc32cOfCopy(before, out, from, bytes, past_caches && out == outs[0]);
     }
@@ -143,9 +144,9 @@ bool StepRunner::copySmall(Run& run, const BoundStep& step, std::size_t tile) {
       ring ? ring->readBody(step.bytes) : addressOf(run, input.piece, 0, tile);
   if (step.has_output)
     if (std::byte* to = addressOf(run, step.output, 0, tile); to != from)
-      std::memcpy(to, from, step.bytes);
+      base::copyBytes(to, from, step.bytes);
   for (const End* end : step.sends) {
-    std::memcpy(end->ring->writeBody(step.bytes), from, step.bytes);
+    base::copyBytes(end->ring->writeBody(step.bytes), from, step.bytes);
     end->ring->publish({run.signature, step.bytes});
   }
   if (ring) ring->releaseSmall();
@@ -283,7 +284,7 @@ void StepRunner::sendEarly(const Run& run, const BoundStep& step, const std::byt
     const std::size_t piece = std::min(transport::kEarlyPiece, step.bytes - done);
     for (const End* end : step.sends)
       if (end->early_body) {
-        std::memcpy(end->early_body + done, from + done, piece);
+        base::copyBytes(end->early_body + done, from + done, piece);
         end->ring->wrote(done + piece, step.bytes);
       }
     done += piece;
@@ -301,8 +302,8 @@ void StepRunner::sendAndStore(const Run& run, const BoundStep& step, std::size_t
     std::byte* const body = end->ring->writeBody(step.bytes);
     for (std::size_t s = 0; s < step.segments.size(); ++s)
       if (const std::size_t count = step.segments[s].count; count > 0)
-        std::memcpy(body + step.segments[s].packed, inputAt(run, step, input, tile, s),
-                    count * element);
+        base::copyBytes(body + step.segments[s].packed, inputAt(run, step, input, tile, s),
+                        count * element);
     end->ring->publish({run.signature, step.bytes});
   }
   if (!step.has_output) return;
@@ -315,7 +316,7 @@ void StepRunner::sendAndStore(const Run& run, const BoundStep& step, std::size_t
     if (input.wire && run.plan->past_caches) {
       kernels::copyPastCaches(to, from, bytes);
     } else {
-      std::memcpy(to, from, bytes);
+      base::copyBytes(to, from, bytes);
     }
   }
 }

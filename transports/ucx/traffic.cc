@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/copy.h"
 #include "rondo/error.h"
 #include "transports/ucx/channels.h"
 
@@ -29,7 +30,7 @@ void assign(std::vector<Piece>& pieces, std::span<const Bytes> body) {
 void scatter(const void* from, std::span<const MutableBytes> body) {
   const auto* at = static_cast<const std::byte*>(from);
   for (const MutableBytes& piece : body) {
-    if (piece.size > 0) std::memcpy(piece.data, at, piece.size);
+    if (piece.size > 0) base::copyBytes(piece.data, at, piece.size);
     at += piece.size;
   }
 }
