@@ -66,7 +66,8 @@ class RONDO_API Rendezvous {
   static Rendezvous uniqueId(const UniqueId& id, int rank, int size);
 
   /// Rank `rank` of `size` ranks that meet at Options::comm_id, where rank 0 listens. The ranks
-  /// need not exchange an id; they share the secret in Options::secret_file. Throws as uniqueId().
+  /// need not exchange an id; they share the secret in Options::secret_file. If create() fails
+  /// because ranks did not come, all ranks may call it again. Throws as uniqueId().
   static Rendezvous commId(int rank, int size);
 
   /// Rank and size from the launcher. Looks for `rondo run`, torchrun, mpirun (Open MPI), PMI, PMIx

@@ -228,6 +228,16 @@ std::unique_ptr<Session> Membership::open(std::chrono::milliseconds limit) {
       {ErrorCode::init_failed, "creating a communicator timed out after " + base::text(limit), -1});
 }
 
+bool Membership::failedToMeet() const {
+  const std::lock_guard lock(mutex_);
+  return !welcome_ && (world_->failure || !supervised_);
+}
+
+bool Membership::refusedToMeet() const {
+  const std::lock_guard lock(mutex_);
+  return !welcome_ && refused_;
+}
+
 // For sessions ------------------------------------------------------------------------------------
 
 template <class Body>

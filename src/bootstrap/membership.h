@@ -37,6 +37,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
     bool patient = false;         ///< as in Options
     bool tls = false;             ///< as in Options
     bool hub_listens = false;     ///< a refused connection means that the hub has ended
+    bool again = false;           ///< not rank 0, and an earlier start of the job has failed here
     bool launched = false;        ///< a launcher collects the output of all ranks
     std::string hub_process;      ///< name of the process if no rank hosts the hub: "the launcher"
     std::string socket_interface; ///< for bindAddress(), as in Options
@@ -52,6 +53,10 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::unique_ptr<Session> open(std::chrono::milliseconds limit);
   /// Makes open() throw `why` on all ranks, including those that join later.
   void decline(const Failure& why) { fail(*world_, why, {}); }
+  /// Whether the start has failed before all ranks had come. Then open() will always throw.
+  bool failedToMeet() const;
+  /// Whether a hub has refused this rank before all ranks had come.
+  bool refusedToMeet() const;
 
   const Settings& settings() const { return settings_; }
 
@@ -217,6 +222,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::uint64_t job_ = 0; ///< as the welcome named it
   int host_ = -1;         ///< rank whose process runs the hub
   bool welcome_ = false;
+  bool refused_ = false;  ///< before the welcome
   bool moving_ = false;   ///< the hub moves: wait before sending
   bool departed_ = false; ///< nothing more is sent
   /// Of a hub that this rank opened, since it was offered. Set until it is known who hosts the hub.

@@ -207,6 +207,7 @@ void Membership::refused(const frames::Refused& why) {
   {
     std::lock_guard lock(mutex_);
     joined = welcome_;
+    refused_ = !joined;
   }
   // A member that followed a move of the hub too late looks for no other hub.
   if (!search_ && !joined) return hubLost(why.code, "refused: " + why.text);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fork.h"
 #include "bootstrap/link.h"
 #include "net/event_loop.h"
@@ -20,6 +21,8 @@ namespace {
 std::atomic<bool> process_ends{false};
 /// Between two looks whether openings have ended.
 constexpr std::chrono::milliseconds kLook{10};
+/// Between two tries to join while the hub may be that of a start that has failed.
+constexpr std::chrono::milliseconds kTryAgain{100};
 
 [[noreturn]] void refuseAtExit() { throw Error(ErrorCode::system, "the process is ending"); }
 
@@ -230,10 +233,49 @@ class ProcessJobs::Opening {
 
 std::unique_ptr<Session> ProcessJobs::open(const Membership::Settings& settings, bool keep,
                                            std::chrono::milliseconds limit) {
-  Opening opening(*this, settings);
-  auto session = opening.membership(keep).open(limit);
-  if (process_ends) refuseAtExit();
-  return session;
+  for (;;) {
+    {
+      Opening opening(*this, settings);
+      Membership& membership = opening.membership(keep);
+      try {
+        auto session = membership.open(limit);
+        if (process_ends) refuseAtExit();
+        return session;
+      } catch (const Error&) {
+        // Rank 0 may not have tried again yet. Then this was the hub of the start that failed.
+        const bool old_hub = settings.again && membership.refusedToMeet();
+        if (!old_hub || base::Clock::now() >= settings.deadline) throw;
+      }
+    }
+    forgetFailed(settings.job, settings.rank);
+    std::this_thread::sleep_for(kTryAgain);
+  }
+}
+
+bool ProcessJobs::forgetFailed(std::uint64_t job, int rank) {
+  if (maker_.elsewhere()) return false;
+  const std::pair key(job, rank);
+  std::shared_ptr<Membership> failed, kept; // end without the lock, because they may say bye
+  {
+    const base::NoFork whole;
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(key);
+    if (found != entries_.end() && !found->second.opening) failed = found->second.membership.lock();
+  }
+  if (!failed || !failed->failedToMeet()) return false;
+  {
+    const base::NoFork whole;
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(key);
+    // Another thread may have begun to open the rank meanwhile.
+    if (found == entries_.end() || found->second.opening) return false;
+    kept = std::move(found->second.kept);
+    entries_.erase(found);
+  }
+  kept.reset();
+  failed.reset();
+  if (rank == 0) withdraw(job);
+  return true;
 }
 
 bool ProcessJobs::member(std::uint64_t job, int rank) const {

@@ -49,6 +49,9 @@ class ProcessJobs {
   /// `keep`: the connection lives until the process ends, not just as long as its sessions.
   std::unique_ptr<Session> open(const Membership::Settings& settings, bool keep,
                                 std::chrono::milliseconds limit);
+  /// If the rank's start has failed before all ranks had come: drops its connection, and on rank 0
+  /// the hub, so that the next open() starts anew. Returns whether it did.
+  bool forgetFailed(std::uint64_t job, int rank);
   /// Whether the rank has that connection.
   bool member(std::uint64_t job, int rank) const;
   /// Makes open() throw `why` on the job's other ranks, now or later.

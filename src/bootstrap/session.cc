@@ -130,6 +130,8 @@ Membership::Settings atAddress(const MeetingPoint& point, const LaunchInfo& laun
                     "32 random bytes that is the same on all machines");
   settings.job = childId(numberOf(point.job), settings.hub.port, launch.size);
   settings.hub_process = "the process of rank 0";
+  const bool again = ProcessJobs::ofProcess().forgetFailed(settings.job, launch.rank);
+  settings.again = again && launch.rank != 0;
   // A rank that is a member already has a hub, perhaps in another process by now.
   if (launch.rank == 0 && !ProcessJobs::ofProcess().member(settings.job, 0)) {
     Hub::Settings hub;

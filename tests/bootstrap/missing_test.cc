@@ -1,10 +1,17 @@
 // Tests ranks as processes that never start: the error on every other rank.
 #include <signal.h>
 
+#include <span>
+#include <string>
+#include <thread>
+
+#include "bootstrap/session.h"
+
 #include "member_job.h"
 #include "ranks.h"
 #include "rondo/communicator.h"
 #include "session_cases.h"
+#include "support/free_port.h"
 #include "support/grid.h"
 #include "support/test.h"
 
@@ -60,6 +67,34 @@ TEST_CASE("a missing rank is listed at the deadline") {
       CHECK(startsWith(line, "error init_failed 1 "));
       CHECK(line.find("rank 1 of 4 did not come") != std::string::npos);
     }
+  }
+}
+
+// Proves: ranks that have failed to meet may try again in the same processes, whichever of them
+// does first. A rank that comes before rank 0 meets the hub of the start that failed.
+TEST_CASE("ranks that missed one at an address meet there when all try again") {
+  for (const int first : {0, 1}) {
+    INFO("rank " << first << " tries again first");
+    Options options = quickOptions();
+    options.comm_id = "127.0.0.1:" + std::to_string(freePort());
+    options.init_timeout = 1s;
+    const auto missed = runRanks(
+        2, [&](int rank) { bootstrap::Session::open(Rendezvous::commId(rank, 3), options); });
+    for (const Outcome& end : missed) {
+      CHECK(end.code == ErrorCode::init_failed);
+      CHECK(end.text.find("rank 2 of 3 did not come") != std::string::npos);
+    }
+    options.init_timeout = 60s;
+    const auto met = runRanks(3, [&](int rank) {
+      // Rank 2 has not failed yet: the old hub would tell it why the others did.
+      if (rank == 2) std::this_thread::sleep_for(2s);
+      else if (rank != first) std::this_thread::sleep_for(500ms);
+      const auto session = bootstrap::Session::open(Rendezvous::commId(rank, 3), options);
+      const auto mine = static_cast<std::byte>(rank);
+      const auto all = session->allGather(std::span(&mine, 1), 60s);
+      expect(all.size() == 3 && all[2] == std::vector{std::byte{2}}, "the blobs of all ranks");
+    });
+    CHECK(troubles(met) == "");
   }
 }
 
