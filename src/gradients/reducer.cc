@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/copy.h"
 #include "base/float_environment.h"
 #include "gradients/assign.h"
 #include "gradients/models.h"
@@ -210,7 +211,7 @@ void GradientReducer::Impl::ready(std::size_t parameter) {
 void GradientReducer::Impl::complete(std::size_t parameter) {
   const Entry& entry = entries_[parameter];
   const Parameter& of = parameters_[parameter];
-  if (of.gradient) std::memcpy(inBucket(entry), of.gradient, of.bytes());
+  if (of.gradient) base::copyBytes(inBucket(entry), of.gradient, of.bytes());
   --slots_[entry.slot].missing;
   if (options_.overlap) launchFull();
 }
@@ -357,7 +358,7 @@ void GradientReducer::Impl::takeResults() {
     if (used_[i] == 0 && !entry.used) {
       if (!of.gradient) std::memcpy(inBucket(entry), entry.saved.data(), entry.saved.size());
     } else if (of.gradient) {
-      std::memcpy(of.gradient, inBucket(entry), of.bytes());
+      base::copyBytes(of.gradient, inBucket(entry), of.bytes());
     }
     entry.saved.clear();
     entry.used = false;
