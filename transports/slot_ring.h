@@ -46,8 +46,8 @@ namespace rondo::transport {
 /// the body is below the limit given to release(). Larger ones mostly leave the caches before their
 /// slot is used again.
 ///
-/// The producer requests the next message's line when it has published a message, and all lines of
-/// a body of up to kRequestTo before it copies the body (requestLines()).
+/// When the producer has published a message, it prefetches the next message's line for writing.
+/// Before it copies a body of up to kPrefetchTo, it prefetches all lines of the body's place.
 ///
 /// A producer may publish a message early: before its body, which it then copies to the slot in
 /// pieces. So a consumer that only copies the body copies at the same time. For such bodies, the
@@ -495,7 +495,7 @@ class SlotRing {
     chosen_ = last_;
     chosen_at_ = (indexOf(last_) * stride_ + used_) / kSlotGrain;
     used_ += padded(bytes) + gap_;
-    if (bytes <= kRequestTo) requestLines(bodyAt(chosen_at_, bytes), bytes);
+    if (bytes <= kPrefetchTo) prefetchForWriting(bodyAt(chosen_at_, bytes), bytes);
   }
   /// A slot without bodies.
   std::uint64_t nextSlot(std::size_t bytes, std::size_t in_turn) {
@@ -547,18 +547,18 @@ class SlotRing {
     written_ += 2;
     nextLine();
   }
-  /// The next message is written soon, so its line is requested now.
+  /// Goes on to the next message's line, and prefetches it.
   void nextLine() {
     write_line_ = after(write_line_);
-    requestLines(reinterpret_cast<std::byte*>(&lineOf(write_line_)), sizeof(Line));
+    prefetchForWriting(reinterpret_cast<std::byte*>(&lineOf(write_line_)), sizeof(Line));
   }
-  /// Requests lines that this core will write. The caches get several of them at the same time,
-  /// while writes to lines that another core holds wait for each other.
-  static void requestLines(std::byte* at, std::size_t bytes) {
+  /// Gets ownership of lines that this core will write. Several prefetches overlap, while writes to
+  /// lines that another core holds wait for each other.
+  static void prefetchForWriting(std::byte* at, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += 64) {
 #if defined(__x86_64__)
-      // __builtin_prefetch() makes another instruction, which does not end the sharing of the line,
-      // unless the compiler knows that the processor has this one. Those that lack it ignore it.
+      // Unless the compiler may assume this instruction, __builtin_prefetch() makes one that gets
+      // no ownership. Processors without prefetchw execute it as a no-op.
       asm volatile("prefetchw %0" : : "m"(at[i]));
 #else
       __builtin_prefetch(at + i, 1);

@@ -111,11 +111,11 @@ inline constexpr std::size_t kBodiesTogether = 64;
 inline constexpr std::size_t kGapFrom = 512, kGapTo = std::size_t{2} << 10, kGapBytes = 256;
 inline constexpr std::uint64_t kKeepsUp = 4;
 
-/// The lines of bodies up to this size are requested before the body is copied. AMD Zen 3, 2
+/// Slots are prefetched for writing for bodies up to this size. AMD Zen 3, 2
 /// processes, us, while the cores did not share a cache, without / with: broadcast of 1 KiB 0.395 /
 /// 0.282, of 2 KiB 0.562 / 0.413, of 4 KiB 0.80 / 0.76. While they shared one: 0.193 / 0.192, 0.272
 /// / 0.237, 0.445 / 0.467.
-inline constexpr std::size_t kRequestTo = std::size_t{2} << 10;
+inline constexpr std::size_t kPrefetchTo = std::size_t{2} << 10;
 
 /// A full ring is written again when 1 / kFreeAgain of its lines is free, or after kFullWait.
 /// Otherwise a root that is faster than its receiver looks at the receiver's count after each
