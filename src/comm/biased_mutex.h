@@ -1,7 +1,10 @@
 // A mutex that costs next to nothing for the thread that always takes it.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 
 namespace rondo::comm {
@@ -22,9 +25,9 @@ class BiasedMutex {
   /// Returns Way::not_locked when another thread holds the mutex. Blocks only while it revokes the
   /// bias, at most once in the life of the mutex, until the owner has left.
   Way tryLock() {
-    const void* const self = token();
-    const void* owner = owner_.load(std::memory_order_relaxed);
-    if (!owner && owner_.compare_exchange_strong(owner, self)) owner = self;
+    const std::uintptr_t self = thisThread();
+    std::uintptr_t owner = owner_.load(std::memory_order_relaxed);
+    if (owner == kNobody && owner_.compare_exchange_strong(owner, self)) owner = self;
     if (owner == self) {
       inside_.store(true, std::memory_order_relaxed);
       // Orders only the compiler; the revoker's membarrier orders the processors.
@@ -52,22 +55,22 @@ class BiasedMutex {
 
   /// As if no thread had locked it. No other thread may use the mutex meanwhile.
   void forgetOwner() {
-    if (owner_.load() != kEverybody) owner_.store(nullptr);
+    if (owner_.load() != kEverybody) owner_.store(kNobody);
   }
 
  private:
-  static constexpr char kNobodys = 0;
-  static constexpr const void* kEverybody = &kNobodys;
+  static constexpr std::uintptr_t kNobody = 0;
+  static constexpr std::uintptr_t kEverybody = ~kNobody;
 
   Way takeBias();
-  static const void* token() {
-    [[gnu::tls_model("initial-exec")]] static thread_local char of_this_thread;
-    return &of_this_thread;
-  }
+  /// The address of a thread-local variable would do, too. But in a shared library each access to
+  /// one calls a function, or needs memory that the C library may lack when a program loads the
+  /// library with dlopen().
+  static std::uintptr_t thisThread() { return (std::uintptr_t)pthread_self(); }
 
   std::mutex mutex_;
-  std::atomic<const void*> owner_{nullptr}; ///< a thread's token; kEverybody: bias revoked
-  std::atomic<bool> inside_{false};         ///< the owner of the bias holds the mutex
+  std::atomic<std::uintptr_t> owner_{kNobody}; ///< thisThread(); kEverybody: bias revoked
+  std::atomic<bool> inside_{false};            ///< the owner of the bias holds the mutex
 };
 
 } // namespace rondo::comm

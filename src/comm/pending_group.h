@@ -22,8 +22,7 @@ class PendingGroup {
   static double predict();
 
  private:
-  /// Of Groups within each other. Every call reads it, and with this model without a function call.
-  [[gnu::tls_model("initial-exec")]] static constinit thread_local int depth_;
+  static constinit thread_local int depth_; ///< number of Groups within each other
 };
 
 } // namespace rondo::comm

@@ -85,8 +85,7 @@ struct LastCounterpart {
   std::uint64_t generation; ///< valid while it equals communicator_generation
   Counterpart* counterpart;
 };
-extern constinit thread_local LastCounterpart last_counterpart
-    __attribute__((tls_model("initial-exec")));
+extern constinit thread_local LastCounterpart last_counterpart;
 /// Grows when a communicator is freed, since its handle may then be given to a new one. Starts at
 /// 1. A relaxed load is enough: a thread learns of the reused handle only after the old one was
 /// freed, so it sees the new number.
