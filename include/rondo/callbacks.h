@@ -19,9 +19,11 @@ namespace rondo {
 struct CallEvent {
   std::uint64_t communicator = 0; ///< equal on all ranks, unique within the job
   int rank = 0, size = 0;         ///< of the communicator
-  std::uint64_t number = 0;       ///< counts the rank's calls on the communicator, from 1
-  std::uint64_t sequence = 0;     ///< of collectives, or of messages to or from the peer
-  std::string_view title;         ///< "AllReduce", "Send", "AllGatherv", ...
+  std::uint64_t number = 0;       ///< counts all calls of the rank on the communicator, from 1
+  /// The number that error texts print ("AllReduce #3"). Collectives are counted together, so it is
+  /// equal on all ranks; messages are counted for each peer and direction.
+  std::uint64_t sequence = 0;
+  std::string_view title; ///< "AllReduce", "Send", "AllGatherv", ...
   Collective collective = Collective::barrier;
   bool sending = false; ///< Send, not Recv
   bool uneven = false;  ///< a v-form

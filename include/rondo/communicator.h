@@ -88,23 +88,25 @@ struct TraceSpan {
 /// stream.h describes the differences.
 class RONDO_API Communicator : public TypedCalls<Communicator> {
  public:
-  /// Meets the other ranks and returns this rank's communicator. Throws Error(init_failed) at the
-  /// deadline (Options::init_timeout), and the text lists the missing ranks; or at once if the
-  /// process that made the unique id has ended. Also throws Error(invalid_argument) for options, an
+  /// Meets the other ranks and returns this rank's communicator. Throws Error(init_failed) if they
+  /// have not met within Options::init_timeout, and the text lists the missing ranks; or at once if
+  /// the process that made the unique id has ended. The stages after the meeting may each take that
+  /// long, too. Also throws Error(invalid_argument) for options, an
   /// id or variables of the launcher that are not valid, Error(mismatch) if only some ranks name a
   /// device, Error(data) for a file of Options that cannot be used, Error(unsupported),
   /// Error(system); and Error(timeout) or Error(peer_dead) if a rank fails after all have met.
   static Communicator create(const Rendezvous& meet,
                              const Options& options = Options::fromEnvironment());
   /// Returns `size` ranks in this process; element r is rank r. Blocking calls need one thread for
-  /// each rank, or a Group. Throws the errors of create(), and Error(invalid_argument) if `size` is
-  /// not 1 to 65536.
+  /// each rank, or a Group. All have the same Options; for a device each, see
+  /// Rendezvous::inProcess() and createAsync(). Throws the errors of create(), and
+  /// Error(invalid_argument) if `size` is not 1 to 65536.
   static std::vector<Communicator> createAll(int size,
                                              const Options& options = Options::fromEnvironment());
   /// Does what create() does, on a new thread, so that one thread can create several ranks at once.
   /// get() throws the errors of create(); createAsync() itself throws Error(system) if no thread
-  /// can be started. The destructor of an unused future waits for that thread, which ends by the
-  /// deadline of Options::init_timeout.
+  /// can be started. The destructor of an unused future waits for that thread, each of
+  /// whose stages takes at most Options::init_timeout.
   static std::future<Communicator> createAsync(const Rendezvous& meet,
                                                const Options& options = Options::fromEnvironment());
 
@@ -142,8 +144,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   int size() const;
 
   /// Collective. Makes one communicator for each value of `color`. Its ranks are ordered by `key`;
-  /// equal keys are ordered by the rank in this communicator. With color kNoColor the rank takes
-  /// part in the call, and gets no communicator. Colors -2 and -3 are reserved.
+  /// equal keys are ordered by the rank in this communicator. Returns nothing for color kNoColor.
+  /// Any other number is a color or a key; only the colors -2 and -3 are reserved.
   ///
   /// Throws Error(timeout), which names the missing ranks, if a rank does not call it within
   /// Options::init_timeout; Error(mismatch) if other ranks call exchange() or grow() instead;
@@ -156,10 +158,10 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   std::future<std::optional<Communicator>> splitAsync(int color, int key);
 
   /// Collective. Sends `own`, at most 16 KiB, to all ranks; element r of the result is what rank
-  /// r passed. It is for small data that ranks must agree on between calls: it uses the control
-  /// plane, as split() does. It is ordered with splits and other exchanges only, and does not
-  /// make progress on other calls. Errors: those of split(); Error(invalid_argument) for more
-  /// than 16 KiB.
+  /// r passed. Ranks may pass different numbers of bytes, also none. It is for small data that
+  /// ranks must agree on between calls: it uses the control plane, as split() does. It is ordered
+  /// with splits and other exchanges only, and does not make progress on other calls. Errors: those
+  /// of split(); Error(invalid_argument) for more than 16 KiB.
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own);
   /// Does what exchange() does, on a new thread; `own` is read before the function returns.
   /// See splitAsync().
@@ -168,7 +170,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Collective over the ranks that are not in `excluded`. Returns a communicator of these ranks,
   /// in the same order. The excluded ranks take no part and may be dead. It works after this
   /// communicator has failed, also if the process that hosts the control plane died: another rank
-  /// then takes it over. Each step waits at most Options::init_timeout. Throws
+  /// then takes it over. Each stage waits at most Options::init_timeout. Throws
   /// Error(invalid_argument) if `excluded` has a number that is not a rank, or has this rank;
   /// Error(timeout) if ranks exclude different ranks; Error(peer_dead) if a rank that is not
   /// excluded dies meanwhile.
@@ -206,10 +208,10 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   ///
   /// Throws on all ranks of this communicator, or on none; after a failure of the following kinds
   /// this communicator works as before. Error(init_failed) if newcomers do not come within
-  /// Options::init_timeout or die while they join (culprit(): the rank in the new communicator), or
-  /// if the id's rendezvous cannot be reached; Error(invalid_argument) if a number or id is not
-  /// valid or differs between ranks, or if no rank has an id. Other errors end this communicator,
-  /// as in split().
+  /// Options::init_timeout (a later stage waits up to three times as long) or die while they join
+  /// (culprit(): the rank in the new communicator), or if the id's rendezvous cannot be reached;
+  /// Error(invalid_argument) if a number or id is not valid or differs between ranks, or if no rank
+  /// has an id. Other errors end this communicator, as in split().
   Communicator grow(int newcomers);
   Communicator grow(int newcomers, const UniqueId& id);
   /// Does what grow() does, on a new thread. See splitAsync().
@@ -233,7 +235,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // channels and calls carry its number.
 
   /// Ends every pending and later call of every rank of this communicator with Error(aborted),
-  /// whose text contains `reason`. May be called from any thread, at any time, and repeatedly.
+  /// whose text contains `reason`. If the communicator has failed already, calls end with its
+  /// first error. May be called from any thread, at any time, and repeatedly.
   /// The ranks remain: shrink() then makes a communicator of the same ranks (MPI's ULFM and NCCL
   /// call this revoke).
   void abort(const std::string& reason);
@@ -262,7 +265,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   Buffer allocate(std::size_t bytes);
   /// Turns memory that the program already has into such a buffer. Address and contents stay.
   /// It must be whole pages of private anonymous memory; large blocks from malloc() are,
-  /// except for the partial pages at both ends. No other thread may touch it during the call.
+  /// except for the partial pages at both ends. No other thread may touch it during the call. It
+  /// still belongs to the program, which destroys the Buffer before it frees the memory.
   /// Throws Error(invalid_argument) for null, 0 bytes or parts of pages, Error(unsupported) for
   /// other kinds of memory and with Options::device, Error(system).
   Buffer registerBuffer(void* data, std::size_t bytes);
@@ -273,10 +277,11 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // count, type, operator and root. A reduction applies `op` to the ranks' contributions element by
   // element; 16- and 8-bit floats are combined in fp32. Errors: invalid_argument if this rank's
   // arguments are wrong, or the operator is not defined on the type (the text names the call and
-  // the argument; nothing was sent); unsupported if no algorithm can serve the call, or a message
-  // does not fit a slot; mismatch if ranks differ; and the errors that end a communicator:
-  // peer_dead, unresponsive, timeout, aborted, transport, system. Each file src/algorithms/*.cc
-  // begins with how its algorithm works and what it costs; `rondo plan` prints both.
+  // the argument; nothing was sent); unsupported if no allowed algorithm can serve the call, or
+  // Options::channel_bytes is too small for it; mismatch if ranks differ; and the errors that end a
+  // communicator: peer_dead, unresponsive, timeout, aborted, transport, system. Each file
+  // src/algorithms/*.cc begins with how its algorithm works and what it costs; `rondo plan` prints
+  // both.
 
   // Each call also has a form for arrays, from which count and type follow: typed_calls.h.
   using TypedCalls::allGather, TypedCalls::allGatherAsync;

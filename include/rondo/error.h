@@ -12,12 +12,13 @@ namespace rondo {
 enum class ErrorCode {
   invalid_argument, ///< the call is wrong; nothing was sent, the communicator stays usable (but a
                     ///< GradientReducer aborts it, so that no rank waits)
-  mismatch,         ///< ranks made different calls; the text names both
+  mismatch,         ///< ranks passed different calls, models or settings; the text says which
   peer_dead,        ///< a rank's process ended or its connection broke
-  unresponsive,     ///< a rank's process exists but its heartbeat stopped
-  timeout,          ///< a deadline passed: the text names operation, sequence number, rank and step
+  unresponsive,     ///< a rank's process exists but sends no heartbeat any more
+  timeout,          ///< a deadline passed; the text says what was waited for, and for which rank
   aborted,          ///< a rank called abort(), or failed for a reason of its own
-  init_failed,      ///< ranks did not find each other; the text lists the missing ones
+  init_failed,      ///< a communicator could not be made: ranks are missing, or their versions,
+                    ///< settings or transports do not fit; the text says which
   transport,        ///< a connection failed, or carried invalid data
   unsupported,      ///< valid, but this build or machine cannot do it
   system,           ///< the operating system refused a resource; the text holds errno's message
@@ -33,7 +34,8 @@ class RONDO_API Error : public std::runtime_error {
       : std::runtime_error(what), code_(code), culprit_(culprit) {}
 
   ErrorCode code() const { return code_; }
-  /// The rank that caused the error, in the communicator of the call, or -1.
+  /// The rank that caused the error, or -1: its number in the communicator on which the function
+  /// was called. If a newcomer caused an error of grow(): its number in the new communicator.
   int culprit() const { return culprit_; }
 
  private:

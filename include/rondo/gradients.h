@@ -14,7 +14,8 @@
 
 namespace rondo {
 
-/// A tensor of the model in the program's memory: dense, on the host. For a GradientReducer, its
+/// A tensor of the model in the program's memory: dense, on the host, also the gradients; so the
+/// communicators must have no Options::device. For a GradientReducer, its
 /// name must not be empty, no two parameters may have the same name, and the type must be a
 /// floating-point type.
 struct Parameter {
@@ -31,8 +32,9 @@ struct Parameter {
 /// Gives every rank's parameters the values of rank `root`; collective. It is for initial values,
 /// and for tensors without gradients (running statistics). All ranks must list the same tensors in
 /// the same order. Otherwise every rank throws Error(mismatch), which names the first tensor that
-/// differs and two ranks. In an open Group, whose calls have no results yet:
-/// Error(invalid_argument).
+/// differs and two ranks; the communicator stays usable. Any element type is allowed, and
+/// Parameter::gradient is not used. Other errors are those of broadcast(). In an open Group, whose
+/// calls have no results yet: Error(invalid_argument).
 RONDO_API void broadcastParameters(Communicator& comm, std::span<const Parameter> parameters,
                                    int root = 0);
 
@@ -219,10 +221,15 @@ class RONDO_API GradientReducer {
   /// copied. begin() of the second step moves it, with its contents.
   void* gradient(std::size_t parameter) const;
 
-  /// Begins a step. Without `synchronize` its ready() and wait() communicate nothing: the caller
-  /// accumulates its gradients, which count as part of the next step with `synchronize`.
+  /// Begins a step. It sets no gradient to zero. begin() of the second step, and each begin() with
+  /// GradientOptions::uneven_inputs, waits for the other ranks. Without `synchronize` the step's
+  /// ready() and wait() communicate nothing: the caller accumulates its gradients, which count as
+  /// part of the next step with `synchronize`.
   void begin(bool synchronize = true);
-  /// Reports that the backward pass has written this gradient. Starts the buckets that can start.
+  /// Reports that the backward pass has written this gradient, once for each parameter and step
+  /// (with GradientOptions::static_graph as often as in the first step); once too often is
+  /// Error(invalid_argument). Starts the buckets that can start, and does not wait for them. Do not
+  /// touch the gradient until wait() has returned.
   void ready(std::size_t parameter);
   /// Ends the step: returns when all gradients are averages over the ranks, or sums without
   /// GradientOptions::average.

@@ -16,9 +16,9 @@ enum class LogLevel { none, error, warn, info, trace };
 /// names first. A second name, if there is one, is NCCL's, and is read if the RONDO variable is not
 /// set. An unknown value of a RONDO variable is Error(invalid_argument) that lists the valid ones;
 /// an unknown value of an NCCL variable is logged and ignored, but an unknown word in NCCL_ALGO is
-/// an error, as in NCCL. Pass equal values on all ranks, except for `device` and `node`. Of
-/// algorithm, rules_file, planner, profile, deterministic, checksum, channel_bytes, channel_depth
-/// and trace_folder, all ranks use rank 0's value.
+/// an error, as in NCCL. Of algorithm, rules_file, planner, profile, deterministic, checksum,
+/// channel_bytes, channel_depth and trace_folder, all ranks use rank 0's value. tls must be equal
+/// on all ranks; otherwise all get Error(init_failed). Each rank uses its own value of the others.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" ('^': the planner chooses, but none of these).
@@ -40,7 +40,8 @@ struct RONDO_API Options {
   /// those of the column "size" of `rondo bench` and nccl-tests: of all blocks, for collectives
   /// with a block for each rank. Limits are first rounded down to a whole number of blocks, as
   /// `rondo bench` rounds sizes (allgather on 3 ranks: 1M becomes 1048575). "ranks" and "nodes" are
-  /// numbers or ranges: "8", "2-8", "9-". Algorithms are written as in `algorithm`.
+  /// numbers or ranges: "8", "2-8", "9-". Limits are part of the range. Algorithms are written as
+  /// in `algorithm`.
   ///
   /// The first line that matches the call, and whose algorithm can serve it, decides. Earlier lines
   /// that match the call, but whose algorithm cannot serve it, are passed over; log level info
@@ -58,14 +59,14 @@ struct RONDO_API Options {
   /// "measured": the first blocking call of a collective in a size class (blocks of more than 2^k
   /// and at most 2^(k+1) bytes) runs the call with each algorithm that could serve it, and the
   /// fastest serves all calls of this collective and class from then on, whatever their type,
-  /// operator and root. That first call waits for all ranks. An algorithm that is not dropped runs
-  /// for about 15 ms in all; if one call takes several milliseconds, it runs about nine times. Slow
-  /// algorithms are dropped earlier. With more than 8 ranks at most 5 algorithms are tried: the 4
-  /// with the lowest predicted cost, and the one that the rules choose. If the first call is
-  /// asynchronous or in a Group, nothing is measured, and the rules choose. The first call must be
-  /// blocking on all ranks or on none; otherwise they get Error(mismatch). AllReduce,
-  /// ReduceScatter, AllGather, Broadcast, Reduce, Scatter, Gather and AllToAll of equal blocks in
-  /// host memory are measured.
+  /// operator and root. That first call waits for all ranks. Algorithms that are clearly slower
+  /// than another one are given up after a few runs. Each of the rest runs for about 15 ms in all,
+  /// or about nine times if one call takes several milliseconds. With more than 8 ranks at most 5
+  /// algorithms are tried: the 4 with the lowest predicted cost, and the one that the rules choose.
+  /// If the first call is asynchronous or in a Group, nothing is measured, and the rules choose.
+  /// The first call must be blocking on all ranks or on none; otherwise they get Error(mismatch).
+  /// AllReduce, ReduceScatter, AllGather, Broadcast, Reduce, Scatter, Gather and AllToAll of equal
+  /// blocks in host memory are measured.
   std::string planner;
   /// RONDO_PROFILE. File with the link profile of this machine, as `rondo tune -o` writes it.
   /// Empty: the one that `rondo tune` stored for this kind of machine, or a general one.
@@ -95,11 +96,12 @@ struct RONDO_API Options {
   /// RONDO_TIMEOUT (seconds, fractions allowed). A call that makes no progress for this long ends
   /// with Error(timeout). From 1 ms to a year; there is no infinite timeout.
   std::chrono::milliseconds timeout{120'000};
-  /// RONDO_INIT_TIMEOUT (seconds). Deadline for creating a communicator, and for each connection.
-  /// From 1 ms to a year.
+  /// RONDO_INIT_TIMEOUT (seconds). Limit for each stage of creating, splitting, shrinking or
+  /// growing a communicator, and for each connection. Creating one has several stages, so it may
+  /// take longer than this. From 1 ms to a year.
   std::chrono::milliseconds init_timeout{60'000};
   /// RONDO_HEARTBEAT (seconds). Each process sends three messages in this time. A process that is
-  /// silent for three times as long is unresponsive. From 10 ms to an hour.
+  /// silent for three times this time is unresponsive. From 10 ms to an hour.
   std::chrono::milliseconds heartbeat{1'000};
   /// RONDO_PATIENT (0 or 1). With 1, a silent process is logged and waited for; use it under a
   /// debugger. After the death of a rank, a call ends only when it has made no progress for 10 s,

@@ -22,7 +22,8 @@ struct Options;
 
 /// Identifies a job: 128 opaque bytes with an address to meet at and a 32-byte secret. One process
 /// makes it and passes it to the others: in a file of mode 0600, by MPI, or through a pipe, but
-/// never on a command line. The process that called create() serves the rendezvous until it ends.
+/// never on a command line. The process that called create() serves the rendezvous until all ranks
+/// have met. One id serves one communicator, from which split() makes more.
 struct RONDO_API UniqueId {
   std::array<std::byte, 128> bytes{};
 
@@ -43,9 +44,10 @@ struct RONDO_API UniqueId {
 
 /// Rank and size that a launcher gave to this process.
 struct LaunchInfo {
-  /// `local_rank`: the rank's number among the ranks of its machine. If the launcher sets none: the
-  /// rank with launcher "rondo", otherwise 0.
+  /// `local_rank`: the rank's number among the ranks of its machine. If the launcher sets none, it
+  /// equals `rank` where `launcher` is "rondo", and is 0 elsewhere.
   int rank = 0, size = 1, local_rank = 0;
+  /// RONDO_RANK and RONDO_SIZE set by hand count as "rondo".
   std::string launcher; ///< "rondo", "torchrun", "openmpi", "pmi", "pmix", "slurm", or "" if none
 };
 

@@ -11,6 +11,8 @@ namespace rondo {
 /// runs after the earlier work of the stream, and later work of the stream sees the result.
 /// Work::wait() and the plain forms wait for it on the host. Other differences from host memory:
 ///
+/// The calling thread's current device does not matter, and stays what it is.
+///
 /// Ranks that share a device. Ranks of one process need one stream each (setStream) that does not
 /// wait for the default stream, that is, one made with cudaStreamNonBlocking; with other streams
 /// one rank would wait for the other, so they are Error(invalid_argument). The kernels of all ranks

@@ -24,9 +24,9 @@ std::string FailureState::titleOf(const engine::Run& run) {
 }
 
 bool FailureState::heed() {
-  if (spared_.load(std::memory_order_relaxed)) return false;
+  if (spared()) return false;
   const bootstrap::Failure failure = session_.failure();
-  if (patient_ && failure.code == ErrorCode::peer_dead) {
+  if (patient_ && !hasty_.load(std::memory_order_relaxed) && failure.code == ErrorCode::peer_dead) {
     death_heard_ = base::Clock::now();
     spared_.store(true, std::memory_order_relaxed);
     return false;
@@ -74,7 +74,7 @@ void FailureState::leave() {
 
 void FailureState::inspect(base::Clock::time_point now) {
   const auto least = std::min<base::Clock::duration>(Patience::kStall, timeout_);
-  const bool spared = spared_.load(std::memory_order_relaxed);
+  const bool spared = this->spared();
   const auto limit = std::min<base::Clock::duration>(
       timeout_, spared ? base::Clock::duration(Patience::kBereaved) : timeout_);
   const std::vector<engine::Standing> all = engine_.standing(now, least);

@@ -36,9 +36,7 @@ class FailureState {
   /// Whether the control plane knows of a failure. Any thread.
   bool pending() const { return failed_word_.load(std::memory_order_acquire) != 0; }
   /// Becomes nonzero when calls must end. A futex can wait on it. Any thread.
-  const std::atomic<std::uint32_t>& word() const {
-    return spared_.load(std::memory_order_relaxed) ? never_ : failed_word_;
-  }
+  const std::atomic<std::uint32_t>& word() const { return spared() ? never_ : failed_word_; }
 
   /// Whether the calls have been ended with an error.
   bool ended() const { return error_.has_value(); }
@@ -57,6 +55,9 @@ class FailureState {
   /// and calls that do not need it go on. In that case inspect() ends the calls when one of them is
   /// stalled.
   bool heed();
+  /// From now on a failure ends all calls of this rank at once, also with Options::patient. Any
+  /// thread.
+  void spareNoMore() { hasty_.store(true, std::memory_order_relaxed); }
 
   /// Call it in the handler of an exception from Engine::progress(). Fails the communicator with
   /// that exception.
@@ -77,6 +78,10 @@ class FailureState {
   static std::string titleOf(const engine::Run& run);
 
  private:
+  /// Whether calls go on although a process died.
+  bool spared() const {
+    return spared_.load(std::memory_order_relaxed) && !hasty_.load(std::memory_order_relaxed);
+  }
   /// Writes into the record what the calls wait for.
   void record(const std::vector<engine::Standing>& all);
   void endCalls(const bootstrap::Failure& failure);
@@ -92,7 +97,8 @@ class FailureState {
   const bool patient_;
   const std::atomic<std::uint32_t>& failed_word_;
   const std::atomic<std::uint32_t> never_{0};
-  std::atomic<bool> spared_{false}; ///< with Options::patient: calls go on after a process died
+  std::atomic<bool> spared_{false};       ///< with Options::patient: a process died
+  std::atomic<bool> hasty_{false};        ///< spareNoMore() was called
   base::Clock::time_point death_heard_{}; ///< valid if spared_
   std::optional<Error> error_;
   base::Clock::time_point woke_{};

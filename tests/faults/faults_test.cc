@@ -115,6 +115,22 @@ TEST_CASE("SIGSTOP of a rank: within four seconds every survivor names it") {
     for (int victim : {0, 3}) strike(transport, "", victim, SIGSTOP, "unresponsive", 4.0);
 }
 
+// Proves: abort() ends this rank's calls, also those that RONDO_PATIENT lets go on after a death,
+// which would end 10 s later.
+TEST_CASE("abort() after the death of another rank ends the calls of a patient rank") {
+  Job job(kRanks, "RONDO_PATIENT=1 ABORTS=1", "endless_allreduce 3000");
+  REQUIRE(job.ready());
+  const long long struck = now();
+  REQUIRE(::kill(job.pids[3], SIGKILL) == 0);
+  REQUIRE(job.ended(1));
+  const auto& [rank, ending] = *job.endings.begin();
+  INFO("rank " << rank << " after " << seconds(ending.at - struck) << " s:" << ending.text);
+  CHECK(rank == 1);
+  CHECK(ending.code == "peer_dead");
+  CHECK(ending.culprit == 3);
+  CHECK(seconds(ending.at - struck) < 9);
+}
+
 // Proves: time in which a rank was stopped does not count for the deadlines of its calls, and the
 // rank that continues first waits for the others.
 TEST_CASE("ranks that were stopped together for longer than the timeout of calls go on") {

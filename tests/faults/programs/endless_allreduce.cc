@@ -4,9 +4,9 @@
 // Or: COUNT broadcast; every rank calls broadcast from root 0 instead. Or: COUNT fork, or COUNT
 // clone; every rank has a child that outlives it. fork() makes it, as in data loaders, or clone(),
 // which does not call the handlers of pthread_atfork(). With DIES=RANK:MICROSECONDS in the
-// environment this rank kills itself that time after it has started. Prints "ready RANK PID" after
-// some calls, and at the end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" with times of the
-// monotonic clock.
+// environment this rank kills itself that time after it has started. With ABORTS=RANK this rank
+// calls abort() when another rank has died. Prints "ready RANK PID" after some calls, and at the
+// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" with times of the monotonic clock.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,6 +46,15 @@ void dieLater() {
   }).detach();
 }
 
+std::jthread abortWhenOneDies(rondo::Communicator& comm) {
+  const char* aborts = std::getenv("ABORTS");
+  if (aborts == nullptr || std::atoi(aborts) != comm.rank()) return {};
+  return std::jthread([&comm] {
+    while (!comm.failure()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    comm.abort("a rank died");
+  });
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -60,6 +69,7 @@ int main(int argc, char** argv) {
   long long called = now();
   try {
     auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
+    const std::jthread aborter = abortWhenOneDies(comm);
     for (int i = 0;; ++i) {
       if (i == 50 && !child.empty()) haveChild(child);
       if (i == 100) say("ready " + rank + " " + std::to_string(::getpid()) + "\n");
