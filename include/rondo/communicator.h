@@ -90,8 +90,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
  public:
   /// Meets the other ranks and returns this rank's communicator. Throws Error(init_failed) if they
   /// have not met within Options::init_timeout, and the text lists the missing ranks; or at once if
-  /// the process that made the unique id has ended. The stages after the meeting may each take that
-  /// long, too. Also throws Error(invalid_argument) for options, an
+  /// the process that made the unique id has ended. Each later stage may take that long, too. Also
+  /// throws Error(invalid_argument) for options, an
   /// id or variables of the launcher that are not valid, Error(mismatch) if only some ranks name a
   /// device, Error(data) for a file of Options that cannot be used, Error(unsupported),
   /// Error(system); and Error(timeout) or Error(peer_dead) if a rank fails after all have met.
@@ -105,8 +105,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
                                              const Options& options = Options::fromEnvironment());
   /// Does what create() does, on a new thread, so that one thread can create several ranks at once.
   /// get() throws the errors of create(); createAsync() itself throws Error(system) if no thread
-  /// can be started. The destructor of an unused future waits for that thread, each of
-  /// whose stages takes at most Options::init_timeout.
+  /// can be started. The destructor of an unused future waits for that thread.
   static std::future<Communicator> createAsync(const Rendezvous& meet,
                                                const Options& options = Options::fromEnvironment());
 
@@ -163,8 +162,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// with splits and other exchanges only, and does not make progress on other calls. Errors: those
   /// of split(); Error(invalid_argument) for more than 16 KiB.
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own);
-  /// Does what exchange() does, on a new thread; `own` is read before the function returns.
-  /// See splitAsync().
+  /// Does what exchange() does, on a new thread; `own` is read at once. See splitAsync().
   std::future<std::vector<std::vector<std::byte>>> exchangeAsync(std::span<const std::byte> own);
 
   /// Collective over the ranks that are not in `excluded`. Returns a communicator of these ranks,
@@ -235,10 +233,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // channels and calls carry its number.
 
   /// Ends every pending and later call of every rank of this communicator with Error(aborted),
-  /// whose text contains `reason`. If the communicator has failed already, calls end with its
-  /// first error. May be called from any thread, at any time, and repeatedly.
-  /// The ranks remain: shrink() then makes a communicator of the same ranks (MPI's ULFM and NCCL
-  /// call this revoke).
+  /// whose text contains `reason`. If the communicator has failed already, calls end with its first
+  /// error. May be called from any thread, at any time, and repeatedly. The ranks remain: shrink()
+  /// then makes a communicator of the same ranks (MPI's ULFM and NCCL call this revoke).
   void abort(const std::string& reason);
   /// Returns the error with which the communicator has failed, or nothing. It never waits, and may
   /// be called from any thread. The failure is reported even if no call is in flight: the death of
@@ -279,9 +276,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // arguments are wrong, or the operator is not defined on the type (the text names the call and
   // the argument; nothing was sent); unsupported if no allowed algorithm can serve the call, or
   // Options::channel_bytes is too small for it; mismatch if ranks differ; and the errors that end a
-  // communicator: peer_dead, unresponsive, timeout, aborted, transport, system. Each file
-  // src/algorithms/*.cc begins with how its algorithm works and what it costs; `rondo plan` prints
-  // both.
+  // communicator: peer_dead, unresponsive, timeout, aborted, transport, system. How an algorithm
+  // works, and what it costs: the head of its file in src/algorithms, and `rondo plan`.
 
   // Each call also has a form for arrays, from which count and type follow: typed_calls.h.
   using TypedCalls::allGather, TypedCalls::allGatherAsync;
@@ -333,8 +329,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// root only, and may be null elsewhere. In place: output == input.
   ///
   ///     std::vector<float> weights(64, comm.rank() == 0 ? 0.5F : 0.0F);
-  ///     comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32,
-  ///                    0);
+  ///     comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32, 0);
   void broadcast(const void* input, void* output, std::size_t count, DataType type, int root);
   Work broadcastAsync(const void* input, void* output, std::size_t count, DataType type, int root);
 
