@@ -20,8 +20,9 @@ struct CallEvent {
   std::uint64_t communicator = 0; ///< equal on all ranks, unique within the job
   int rank = 0, size = 0;         ///< of the communicator
   std::uint64_t number = 0;       ///< counts all calls of the rank on the communicator, from 1
-  /// The number that error texts print ("AllReduce #3"). Collectives are counted together, so it is
-  /// equal on all ranks; messages are counted for each peer and direction.
+  /// Collectives are counted together, so the number is equal on all ranks; error texts print it
+  /// ("AllReduce #3"). Messages are counted for each peer and direction; error texts print the
+  /// number modulo 256.
   std::uint64_t sequence = 0;
   std::string_view title; ///< "AllReduce", "Send", "AllGatherv", ...
   Collective collective = Collective::barrier;

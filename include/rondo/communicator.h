@@ -98,8 +98,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   static Communicator create(const Rendezvous& meet,
                              const Options& options = Options::fromEnvironment());
   /// Returns `size` ranks in this process; element r is rank r. Blocking calls need one thread for
-  /// each rank, or a Group. All have the same Options; for a device each, see
-  /// Rendezvous::inProcess() and createAsync(). Throws the errors of create(), and
+  /// each rank, or a Group. All have the same Options; to give each rank a device of its
+  /// own, use Rendezvous::inProcess() and createAsync(). Throws the errors of create(), and
   /// Error(invalid_argument) if `size` is not 1 to 65536.
   static std::vector<Communicator> createAll(int size,
                                              const Options& options = Options::fromEnvironment());
@@ -122,7 +122,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Calls in flight on other ranks that cannot complete without this rank throw an Error whose
   /// text and culprit() name this rank. The code is peer_dead ("rank 1 left without entering
   /// AllReduce #3"), or, if this rank's own call had not completed by the timeout, timeout ("rank 1
-  /// closed the communicator with AllReduce #3 in flight").
+  /// closed the communicator while AllReduce #3 ... was in flight").
   ///
   /// After fork(): in the child, the destructor drops the copy and does nothing else. The child may
   /// only destroy what it inherited from Rondo, exit, or execute a program; it must not even
@@ -143,8 +143,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   int size() const;
 
   /// Collective. Makes one communicator for each value of `color`. Its ranks are ordered by `key`;
-  /// equal keys are ordered by the rank in this communicator. Returns nothing for color kNoColor.
-  /// Any other number is a color or a key; only the colors -2 and -3 are reserved.
+  /// equal keys are ordered by the rank in this communicator. A rank
+  /// with color kNoColor must call it, too, and gets nothing. Any int is a key, and any int is a
+  /// color but -2 and -3, which the library uses itself (it does not check).
   ///
   /// Throws Error(timeout), which names the missing ranks, if a rank does not call it within
   /// Options::init_timeout; Error(mismatch) if other ranks call exchange() or grow() instead;
@@ -156,11 +157,10 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// order of the calls. See createAsync().
   std::future<std::optional<Communicator>> splitAsync(int color, int key);
 
-  /// Collective. Sends `own`, at most 16 KiB, to all ranks; element r of the result is what rank
-  /// r passed. Ranks may pass different numbers of bytes, also none. It is for small data that
-  /// ranks must agree on between calls: it uses the control plane, as split() does. It is ordered
-  /// with splits and other exchanges only, and does not make progress on other calls. Errors: those
-  /// of split(); Error(invalid_argument) for more than 16 KiB.
+  /// Collective. Sends `own`, at most 16 KiB, to all ranks; element r of the result is what rank r
+  /// passed. Ranks may pass different numbers of bytes, also none. It uses the control plane, as
+  /// split() does, is ordered only with split(), grow() and other exchanges, and makes no progress
+  /// on other calls. Errors: those of split(); Error(invalid_argument) for more than 16 KiB.
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own);
   /// Does what exchange() does, on a new thread; `own` is read at once. See splitAsync().
   std::future<std::vector<std::vector<std::byte>>> exchangeAsync(std::span<const std::byte> own);
@@ -197,7 +197,6 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// All ranks call grow(), and each newcomer calls join():
   ///
   ///     comm = comm.rank() == 0 ? comm.grow(1, id) : comm.grow(1);
-  ///
   ///     const Communicator newcomer = Communicator::join(id);
   ///
   /// The new communicator is a job of its own, whose control plane begins in the process that made
@@ -206,10 +205,11 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   ///
   /// Throws on all ranks of this communicator, or on none; after a failure of the following kinds
   /// this communicator works as before. Error(init_failed) if newcomers do not come within
-  /// Options::init_timeout (a later stage waits up to three times as long) or die while they join
-  /// (culprit(): the rank in the new communicator), or if the id's rendezvous cannot be reached;
-  /// Error(invalid_argument) if a number or id is not valid or differs between ranks, or if no rank
-  /// has an id. Other errors end this communicator, as in split().
+  /// Options::init_timeout or die while they join (culprit(): the rank in the new communicator), or
+  /// if the id's rendezvous cannot be reached; Error(invalid_argument) if a number or id is not
+  /// valid or differs between ranks, or if no rank has an id. Other errors end this communicator,
+  /// as in split(); among them Error(timeout) of the last stage, in which the old ranks wait for
+  /// each other for up to three times Options::init_timeout.
   Communicator grow(int newcomers);
   Communicator grow(int newcomers, const UniqueId& id);
   /// Does what grow() does, on a new thread. See splitAsync().
@@ -229,12 +229,12 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // can use (peers that have not seen a Buffer map it at the first call); and the old communicator,
   // if it has not failed. The new one has the old one's Options, with the timeout that is set now.
   // Not kept: plans, channels and memory for messages (made again by the first call of each shape),
-  // and setStream(). Messages of one communicator never reach another one, because
-  // channels and calls carry its number.
+  // and setStream(). Messages of one communicator never reach another one.
 
   /// Ends every pending and later call of every rank of this communicator with Error(aborted),
   /// whose text contains `reason`. If the communicator has failed already, calls end with its first
-  /// error. May be called from any thread, at any time, and repeatedly. The ranks remain: shrink()
+  /// error; with Options::patient, after the death of a rank, only this rank's calls then end at
+  /// once. May be called from any thread, at any time, and repeatedly. The ranks remain: shrink()
   /// then makes a communicator of the same ranks (MPI's ULFM and NCCL call this revoke).
   void abort(const std::string& reason);
   /// Returns the error with which the communicator has failed, or nothing. It never waits, and may
@@ -262,8 +262,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   Buffer allocate(std::size_t bytes);
   /// Turns memory that the program already has into such a buffer. Address and contents stay.
   /// It must be whole pages of private anonymous memory; large blocks from malloc() are,
-  /// except for the partial pages at both ends. No other thread may touch it during the call. It
-  /// still belongs to the program, which destroys the Buffer before it frees the memory.
+  /// except for the partial pages at both ends. No other thread may touch it during the call. The
+  /// memory remains the program's: destroy the Buffer before you free it.
   /// Throws Error(invalid_argument) for null, 0 bytes or parts of pages, Error(unsupported) for
   /// other kinds of memory and with Options::device, Error(system).
   Buffer registerBuffer(void* data, std::size_t bytes);
@@ -275,8 +275,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // element; 16- and 8-bit floats are combined in fp32. Errors: invalid_argument if this rank's
   // arguments are wrong, or the operator is not defined on the type (the text names the call and
   // the argument; nothing was sent); unsupported if no allowed algorithm can serve the call, or
-  // Options::channel_bytes is too small for it; mismatch if ranks differ; and the errors that end a
-  // communicator: peer_dead, unresponsive, timeout, aborted, transport, system. How an algorithm
+  // Options::channel_bytes is too small for it. These end the communicator: mismatch (the ranks'
+  // calls differ), peer_dead, unresponsive, timeout, aborted, transport, system. How an algorithm
   // works, and what it costs: the head of its file in src/algorithms, and `rondo plan`.
 
   // Each call also has a form for arrays, from which count and type follow: typed_calls.h.

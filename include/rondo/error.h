@@ -12,13 +12,16 @@ namespace rondo {
 enum class ErrorCode {
   invalid_argument, ///< the call is wrong; nothing was sent, the communicator stays usable (but a
                     ///< GradientReducer aborts it, so that no rank waits)
-  mismatch,         ///< ranks passed different calls, models or settings; the text says which
-  peer_dead,        ///< a rank's process ended or its connection broke
-  unresponsive,     ///< a rank's process exists but sends no heartbeat any more
-  timeout,          ///< a deadline passed; the text says what was waited for, and for which rank
+  mismatch,         ///< ranks made different calls, or have different models or gradient
+                    ///< options, or only some have a device; the text says which
+  peer_dead,        ///< a rank's process ended, or its connection to the control plane broke
+  unresponsive,     ///< a rank is silent, and is not known to have ended; from shrink() also: this
+                    ///< rank can reach too few of the others
+  timeout,          ///< a deadline passed; the text says what was waited for, and which ranks are
+                    ///< late, if that is known
   aborted,          ///< a rank called abort(), or failed for a reason of its own
   init_failed,      ///< a communicator could not be made: ranks are missing, or their versions,
-                    ///< settings or transports do not fit; the text says which
+                    ///< RONDO_TLS or transports do not fit; the text says which
   transport,        ///< a connection failed, or carried invalid data
   unsupported,      ///< valid, but this build or machine cannot do it
   system,           ///< the operating system refused a resource; the text holds errno's message
@@ -35,7 +38,8 @@ class RONDO_API Error : public std::runtime_error {
 
   ErrorCode code() const { return code_; }
   /// The rank that caused the error, or -1: its number in the communicator on which the function
-  /// was called. If a newcomer caused an error of grow(): its number in the new communicator.
+  /// was called, or which create() or join() was making. If a newcomer caused an error of grow():
+  /// its number in the new communicator.
   int culprit() const { return culprit_; }
 
  private:

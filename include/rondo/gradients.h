@@ -14,10 +14,9 @@
 
 namespace rondo {
 
-/// A tensor of the model in the program's memory: dense, on the host, also the gradients; so the
-/// communicators must have no Options::device. For a GradientReducer, its
-/// name must not be empty, no two parameters may have the same name, and the type must be a
-/// floating-point type.
+/// A tensor of the model in the program's memory: values and gradient are dense and in host memory,
+/// so use communicators without Options::device. For a GradientReducer, its name must not be empty,
+/// no two parameters may have the same name, and the type must be a floating-point type.
 struct Parameter {
   std::string name;                  ///< for error texts
   void* value = nullptr;             ///< its elements
@@ -221,15 +220,16 @@ class RONDO_API GradientReducer {
   /// copied. begin() of the second step moves it, with its contents.
   void* gradient(std::size_t parameter) const;
 
-  /// Begins a step. It sets no gradient to zero. begin() of the second step, and each begin() with
-  /// GradientOptions::uneven_inputs, waits for the other ranks. Without `synchronize` the step's
-  /// ready() and wait() communicate nothing: the caller accumulates its gradients, which count as
-  /// part of the next step with `synchronize`.
+  /// Begins a step. It sets no gradient to zero. With `synchronize` it may wait for the other
+  /// ranks: always with GradientOptions::uneven_inputs, and once when the buckets are formed again,
+  /// after the first step. Without `synchronize` the step's ready() and wait() communicate nothing:
+  /// the caller accumulates its gradients, which count as part of the next step with `synchronize`.
   void begin(bool synchronize = true);
-  /// Reports that the backward pass has written this gradient, once for each parameter and step
-  /// (with GradientOptions::static_graph as often as in the first step); once too often is
-  /// Error(invalid_argument). Starts the buckets that can start, and does not wait for them. Do not
-  /// touch the gradient until wait() has returned.
+  /// Reports that the backward pass has written this gradient. Call it once for each parameter and
+  /// step, or, with GradientOptions::static_graph, as often as in the first step. A call too many
+  /// in a step with `synchronize` is Error(invalid_argument). After the parameter's last call, do
+  /// not touch the gradient until wait() has returned. With GradientOptions::overlap it starts the
+  /// buckets that are complete, and does not wait for them.
   void ready(std::size_t parameter);
   /// Ends the step: returns when all gradients are averages over the ranks, or sums without
   /// GradientOptions::average.

@@ -17,15 +17,15 @@ enum class LogLevel { none, error, warn, info, trace };
 /// set. An unknown value of a RONDO variable is Error(invalid_argument) that lists the valid ones;
 /// an unknown value of an NCCL variable is logged and ignored, but an unknown word in NCCL_ALGO is
 /// an error, as in NCCL. Of algorithm, rules_file, planner, profile, deterministic, checksum,
-/// channel_bytes, channel_depth and trace_folder, all ranks use rank 0's value. tls must be equal
-/// on all ranks; otherwise all get Error(init_failed). Each rank uses its own value of the others.
+/// channel_bytes, channel_depth and trace_folder, all ranks use rank 0's value. comm_id, the secret
+/// and tls must be equal on all ranks; device must be set on all ranks or on none. The others may
+/// differ.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" ('^': the planner chooses, but none of these).
-  /// Empty: the planner chooses.
-  /// "parameter_server/4" uses 4 servers; "hierarchical(linear,ring)" uses linear inside nodes and
-  /// ring between them. With a leading '?', as in "?ring", calls that no listed algorithm can serve
-  /// use another one; NCCL_ALGO is always read that way.
+  /// Empty: the planner chooses. "parameter_server/4" uses 4 servers; "hierarchical(linear,ring)"
+  /// uses linear inside nodes and ring between them. With a leading '?', as in "?ring", calls that
+  /// no listed algorithm can serve use another one; NCCL_ALGO is always read that way.
   std::string algorithm;
 
   /// RONDO_RULES_FILE. A file that names the algorithm for some calls, where `algorithm` leaves the
@@ -40,7 +40,7 @@ struct RONDO_API Options {
   /// those of the column "size" of `rondo bench` and nccl-tests: of all blocks, for collectives
   /// with a block for each rank. Limits are first rounded down to a whole number of blocks, as
   /// `rondo bench` rounds sizes (allgather on 3 ranks: 1M becomes 1048575). "ranks" and "nodes" are
-  /// numbers or ranges: "8", "2-8", "9-". Limits are part of the range. Algorithms are written as
+  /// numbers or ranges: "8", "2-8", "9-". All limits are inclusive. Algorithms are written as
   /// in `algorithm`.
   ///
   /// The first line that matches the call, and whose algorithm can serve it, decides. Earlier lines
@@ -59,14 +59,14 @@ struct RONDO_API Options {
   /// "measured": the first blocking call of a collective in a size class (blocks of more than 2^k
   /// and at most 2^(k+1) bytes) runs the call with each algorithm that could serve it, and the
   /// fastest serves all calls of this collective and class from then on, whatever their type,
-  /// operator and root. That first call waits for all ranks. Algorithms that are clearly slower
-  /// than another one are given up after a few runs. Each of the rest runs for about 15 ms in all,
-  /// or about nine times if one call takes several milliseconds. With more than 8 ranks at most 5
-  /// algorithms are tried: the 4 with the lowest predicted cost, and the one that the rules choose.
-  /// If the first call is asynchronous or in a Group, nothing is measured, and the rules choose.
-  /// The first call must be blocking on all ranks or on none; otherwise they get Error(mismatch).
-  /// AllReduce, ReduceScatter, AllGather, Broadcast, Reduce, Scatter, Gather and AllToAll of equal
-  /// blocks in host memory are measured.
+  /// operator and root. That first call waits for all ranks. An algorithm that takes three times as
+  /// long as the fastest one is dropped after four runs, one that takes 1.5 times as long in the
+  /// second half of the trial. The fastest one runs for about 15 ms, or nine times if a call takes
+  /// several milliseconds. With more than 8 ranks at most 5 algorithms are tried: the 4 with the
+  /// lowest predicted cost, and the one that the rules choose. If the first call is asynchronous or
+  /// in a Group, nothing is measured, and the rules choose. The first call must be blocking on all
+  /// ranks or on none; otherwise they get Error(mismatch). AllReduce, ReduceScatter, AllGather,
+  /// Broadcast, Reduce, Scatter, Gather and AllToAll of equal blocks in host memory are measured.
   std::string planner;
   /// RONDO_PROFILE. File with the link profile of this machine, as `rondo tune -o` writes it.
   /// Empty: the one that `rondo tune` stored for this kind of machine, or a general one.
@@ -97,11 +97,13 @@ struct RONDO_API Options {
   /// with Error(timeout). From 1 ms to a year; there is no infinite timeout.
   std::chrono::milliseconds timeout{120'000};
   /// RONDO_INIT_TIMEOUT (seconds). Limit for each stage of creating, splitting, shrinking or
-  /// growing a communicator, and for each connection. Creating one has several stages, so it may
-  /// take longer than this. From 1 ms to a year.
+  /// growing a communicator: reaching the rendezvous, waiting there for all ranks, and each
+  /// exchange of settings after that. So the whole may take longer. (The last stage of grow() may
+  /// take three times this; a connection that a call opens, this and `timeout` together.) From 1 ms
+  /// to a year.
   std::chrono::milliseconds init_timeout{60'000};
   /// RONDO_HEARTBEAT (seconds). Each process sends three messages in this time. A process that is
-  /// silent for three times this time is unresponsive. From 10 ms to an hour.
+  /// silent for three such intervals is unresponsive. From 10 ms to an hour.
   std::chrono::milliseconds heartbeat{1'000};
   /// RONDO_PATIENT (0 or 1). With 1, a silent process is logged and waited for; use it under a
   /// debugger. After the death of a rank, a call ends only when it has made no progress for 10 s,

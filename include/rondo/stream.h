@@ -9,9 +9,8 @@ namespace rondo {
 /// With Options::device, the buffers of all calls are memory that the device can use, and each call
 /// is one kernel on the communicator's stream. Async forms return when the kernel is enqueued. It
 /// runs after the earlier work of the stream, and later work of the stream sees the result.
-/// Work::wait() and the plain forms wait for it on the host. Other differences from host memory:
-///
-/// The calling thread's current device does not matter, and stays what it is.
+/// Work::wait() and the plain forms wait for it on the host. Calls neither depend on the thread's
+/// current CUDA device nor change it. Other differences from host memory:
 ///
 /// Ranks that share a device. Ranks of one process need one stream each (setStream) that does not
 /// wait for the default stream, that is, one made with cudaStreamNonBlocking; with other streams

@@ -13,8 +13,8 @@
 
 namespace rondo {
 
-/// Reduction operator. All but the pre-multiplied sum are stateless. Sums and products of integers
-/// wrap around.
+/// Reduction operator. Only the pre-multiplied sum has a value, its factor. Sums and products of
+/// integers wrap around.
 class RONDO_API ReduceOp {
  public:
   enum class Kind : std::uint8_t { sum, prod, min, max, avg, band, bor, bxor, premul_sum };
@@ -32,8 +32,8 @@ class RONDO_API ReduceOp {
   static const ReduceOp band, bor, bxor; ///< integers only
   /// Every contribution of the calling rank is multiplied by `factor` (and rounded to the element
   /// type) before the sum. Ranks may pass different factors. Integers: the product is rounded
-  /// toward zero and limited to the range of the type; a factor that is not a number gives 0. It is
-  /// computed in float32 for types of 8 and 16 bits, in float64 for longer ones.
+  /// toward zero and limited to the range of the type; NaN gives 0. It is computed in float32 for
+  /// integers of 8 and 16 bits, in float64 for longer ones.
   static constexpr ReduceOp preMulSum(double factor) { return {Kind::premul_sum, factor}; }
   /// The same, with a factor in memory that the device can read, for communicators on devices.
   /// The factor is one element of the call's type. It is read when the call's stream runs the

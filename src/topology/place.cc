@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <map>
+#include <mutex>
 
 #include "base/random.h"
 #include "base/read_file.h"
@@ -15,6 +17,36 @@ namespace rondo::topology {
 namespace {
 
 constexpr std::size_t kMostText = 4096;
+
+/// The place of a rank on these processors, as far as the kernel's files tell.
+Place readPlaceOf(const Processors& processors) {
+  Place place;
+  place.processors = processors;
+  const Machine machine = systemMachine(processors);
+  const auto around = [&](Kind kind) { return machine.around(kind, processors); };
+  if (const int i = around(Kind::package); i >= 0) place.package = machine.at(i).number;
+  if (const int i = around(Kind::numa); i >= 0) place.numa_node = machine.at(i).number;
+  if (const int i = around(Kind::core); i >= 0) place.core = machine.at(i).number;
+  for (const int i : machine.all(Kind::cache))
+    if (const Object& cache = machine.at(i);
+        contains(cache.processors, processors) && cache.level > place.cache_level) {
+      place.cache = cache.number;
+      place.cache_level = cache.level;
+    }
+  return place;
+}
+
+/// Reads the files once for each set of processors: there are about 17 for a processor, and a
+/// program may make many communicators.
+Place placeOf(const Processors& processors) {
+  // Never destroyed: a thread may make a communicator while the process ends.
+  static auto& mutex = *new std::mutex;
+  static auto& known = *new std::map<Processors, Place>;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(processors);
+  return found != known.end() ? found->second
+                              : known.emplace(processors, readPlaceOf(processors)).first->second;
+}
 
 } // namespace
 
@@ -33,24 +65,12 @@ std::string nodeName(const std::string& given) {
 }
 
 Place ownPlace(const std::string& node) {
-  Place place;
+  Place place = placeOf(ownProcessors());
   place.machine = machineName();
   place.node = node;
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) == 0) place.host = host.data();
   place.process = processToken();
-  place.processors = ownProcessors();
-  const Machine machine = systemMachine(place.processors);
-  const auto around = [&](Kind kind) { return machine.around(kind, place.processors); };
-  if (const int i = around(Kind::package); i >= 0) place.package = machine.at(i).number;
-  if (const int i = around(Kind::numa); i >= 0) place.numa_node = machine.at(i).number;
-  if (const int i = around(Kind::core); i >= 0) place.core = machine.at(i).number;
-  for (const int i : machine.all(Kind::cache))
-    if (const Object& cache = machine.at(i);
-        contains(cache.processors, place.processors) && cache.level > place.cache_level) {
-      place.cache = cache.number;
-      place.cache_level = cache.level;
-    }
   return place;
 }
 
