@@ -147,10 +147,10 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// with color kNoColor must call it, too, and gets nothing. Any int is a key, and any int is a
   /// color but -2 and -3, which the library uses itself (it does not check).
   ///
-  /// Throws Error(timeout), which names the missing ranks, if a rank does not call it within
-  /// Options::init_timeout; Error(mismatch) if other ranks call exchange() or grow() instead;
-  /// Error(peer_dead) if a rank has left or died. These errors end this communicator. Errors of
-  /// create(), while the ranks open the new communicator, do not.
+  /// Throws Error(timeout), which names the late ranks, if one does not call it within
+  /// Options::init_timeout; Error(mismatch) if others call exchange() or grow() instead;
+  /// Error(peer_dead) if a rank has left or died. These errors end this communicator; errors of
+  /// create(), while the new one is opened, do not.
   static constexpr int kNoColor = -1;
   std::optional<Communicator> split(int color, int key);
   /// Does what split() does, on a new thread. Several splits of one communicator are made in the
@@ -197,6 +197,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// All ranks call grow(), and each newcomer calls join():
   ///
   ///     comm = comm.rank() == 0 ? comm.grow(1, id) : comm.grow(1);
+  ///
   ///     const Communicator newcomer = Communicator::join(id);
   ///
   /// The new communicator is a job of its own, whose control plane begins in the process that made
@@ -238,8 +239,7 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// then makes a communicator of the same ranks (MPI's ULFM and NCCL call this revoke).
   void abort(const std::string& reason);
   /// Returns the error with which the communicator has failed, or nothing. It never waits, and may
-  /// be called from any thread. The failure is reported even if no call is in flight: the death of
-  /// a rank appears within a second.
+  /// be called from any thread. The death of a rank appears within a second, also without a call.
   std::optional<Error> failure() const;
 
   /// Sets Options::timeout of this rank, for later calls and for calls in flight. May be called
@@ -328,8 +328,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Copies the vector of `root` to all ranks. Both buffers have `count` elements; input is used on
   /// root only, and may be null elsewhere. In place: output == input.
   ///
-  ///     std::vector<float> weights(64, comm.rank() == 0 ? 0.5F : 0.0F);
-  ///     comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32, 0);
+  ///     std::vector<float> model(64, comm.rank() == 0 ? 0.5F : 0.0F);
+  ///     comm.broadcast(model.data(), model.data(), model.size(), DataType::float32, 0);
   void broadcast(const void* input, void* output, std::size_t count, DataType type, int root);
   Work broadcastAsync(const void* input, void* output, std::size_t count, DataType type, int root);
 

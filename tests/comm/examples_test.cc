@@ -51,10 +51,9 @@ TEST_CASE("the examples of communicator.h give the right results") {
                 if (std::abs(gradients[999] - (size + 1) / 2.0F) > 1e-5F) return "allReduce";
               }
               {
-                std::vector<float> weights(64, comm.rank() == 0 ? 0.5F : 0.0F);
-                comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32,
-                               0);
-                if (weights[63] != 0.5F) return "broadcast";
+                std::vector<float> model(64, comm.rank() == 0 ? 0.5F : 0.0F);
+                comm.broadcast(model.data(), model.data(), model.size(), DataType::float32, 0);
+                if (model[63] != 0.5F) return "broadcast";
               }
               {
                 std::int32_t elements = 3 * comm.rank(), end = 0; // of this rank; of all up to this
