@@ -91,15 +91,15 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Meets the other ranks and returns this rank's communicator. Throws Error(init_failed) if they
   /// have not met within Options::init_timeout, and the text lists the missing ranks; or at once if
   /// the process that made the unique id has ended. Each later stage may take that long, too. Also
-  /// throws Error(invalid_argument) for options, an
-  /// id or variables of the launcher that are not valid, Error(mismatch) if only some ranks name a
-  /// device, Error(data) for a file of Options that cannot be used, Error(unsupported),
-  /// Error(system); and Error(timeout) or Error(peer_dead) if a rank fails after all have met.
+  /// throws Error(invalid_argument) for options, an id or variables of the launcher that are not
+  /// valid, Error(mismatch) if only some ranks name a device, Error(data) for a file of Options
+  /// that cannot be used, Error(unsupported), Error(system); and Error(timeout) or Error(peer_dead)
+  /// if a rank fails after all have met.
   static Communicator create(const Rendezvous& meet,
                              const Options& options = Options::fromEnvironment());
   /// Returns `size` ranks in this process; element r is rank r. Blocking calls need one thread for
-  /// each rank, or a Group. All have the same Options; to give each rank a device of its
-  /// own, use Rendezvous::inProcess() and createAsync(). Throws the errors of create(), and
+  /// each rank, or a Group. All have the same Options; to give each rank a device of its own, use
+  /// Rendezvous::inProcess() and createAsync(). Throws the errors of create(), and
   /// Error(invalid_argument) if `size` is not 1 to 65536.
   static std::vector<Communicator> createAll(int size,
                                              const Options& options = Options::fromEnvironment());

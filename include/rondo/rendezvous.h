@@ -22,9 +22,9 @@ struct Options;
 
 /// Identifies a job: 128 opaque bytes with an address to meet at and a 32-byte secret. One process
 /// makes it and passes it to the others: in a file of mode 0600, by MPI, or through a pipe, but
-/// never on a command line. The process that called create() must live as long as the job: it
-/// serves the rendezvous and then hosts the control plane (see ~Communicator). Make a new id for
-/// each communicator that is not made from another one.
+/// never on a command line. The process that called create() serves the rendezvous and then hosts
+/// the control plane. If it is no rank, it must live as long as the job (see ~Communicator). Make a
+/// new id for each communicator that is not made from another one.
 struct RONDO_API UniqueId {
   std::array<std::byte, 128> bytes{};
 
