@@ -375,7 +375,7 @@ void CommunicatorImpl::refuseInUse(const Region& region) {
 }
 
 void CommunicatorImpl::abort(const std::string& reason) {
-  failure_.spareNoMore(); // with Options::patient, calls may go on after a death
+  failure_.endPatience(); // with Options::patient, calls may go on after a death
   session_->fail(
       {ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + reason, rank_});
 }

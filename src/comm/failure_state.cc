@@ -26,7 +26,8 @@ std::string FailureState::titleOf(const engine::Run& run) {
 bool FailureState::heed() {
   if (spared()) return false;
   const bootstrap::Failure failure = session_.failure();
-  if (patient_ && !hasty_.load(std::memory_order_relaxed) && failure.code == ErrorCode::peer_dead) {
+  if (patient_ && !patience_ended_.load(std::memory_order_relaxed) &&
+      failure.code == ErrorCode::peer_dead) {
     death_heard_ = base::Clock::now();
     spared_.store(true, std::memory_order_relaxed);
     return false;

@@ -57,7 +57,7 @@ class FailureState {
   bool heed();
   /// From now on a failure ends all calls of this rank at once, also with Options::patient. Any
   /// thread.
-  void spareNoMore() { hasty_.store(true, std::memory_order_relaxed); }
+  void endPatience() { patience_ended_.store(true, std::memory_order_relaxed); }
 
   /// Call it in the handler of an exception from Engine::progress(). Fails the communicator with
   /// that exception.
@@ -80,7 +80,8 @@ class FailureState {
  private:
   /// Whether calls go on although a process died.
   bool spared() const {
-    return spared_.load(std::memory_order_relaxed) && !hasty_.load(std::memory_order_relaxed);
+    return spared_.load(std::memory_order_relaxed) &&
+           !patience_ended_.load(std::memory_order_relaxed);
   }
   /// Writes into the record what the calls wait for.
   void record(const std::vector<engine::Standing>& all);
@@ -97,9 +98,9 @@ class FailureState {
   const bool patient_;
   const std::atomic<std::uint32_t>& failed_word_;
   const std::atomic<std::uint32_t> never_{0};
-  std::atomic<bool> spared_{false};       ///< with Options::patient: a process died
-  std::atomic<bool> hasty_{false};        ///< spareNoMore() was called
-  base::Clock::time_point death_heard_{}; ///< valid if spared_
+  std::atomic<bool> spared_{false};         ///< with Options::patient: a process died
+  std::atomic<bool> patience_ended_{false}; ///< endPatience() was called
+  base::Clock::time_point death_heard_{};   ///< valid if spared_
   std::optional<Error> error_;
   base::Clock::time_point woke_{};
 };
