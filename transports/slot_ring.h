@@ -274,17 +274,18 @@ class SlotRing {
     return copied_ > 0 ||
            (lineOf(read_line_).state().load(std::memory_order_acquire) & kKind) == kEarly;
   }
-  /// While early(): copies to `to` what the producer has written of the body since the last call.
-  /// Returns whether that was the rest of the body. After it has copied a piece, the body may only
-  /// be read by this function, because it has written to the lines.
-  bool copyWritten(std::byte* to, std::size_t bytes) {
+  /// While early(): copies to `to`, by `copy`, what the producer has written of the body since the
+  /// last call. Returns whether that was the rest of the body. After it has copied a piece, the
+  /// body may only be read by this function, because it has written to the lines.
+  bool copyWritten(std::byte* to, std::size_t bytes,
+                   void (*copy)(void*, const void*, std::size_t) = base::copyBytes) {
     Line& line = lineOf(read_line_);
     const std::uint32_t state = line.state().load(std::memory_order_acquire);
     const std::size_t written =
         state == kInSlot ? bytes : std::min<std::size_t>(state / kOneGrain * kSlotGrain, bytes);
     if (written > copied_) {
       std::byte* const body = bodyAt(line.place(), bytes);
-      base::copyBytes(to + copied_, body + copied_, written - copied_);
+      copy(to + copied_, body + copied_, written - copied_);
       if (takes_lines_) writeLines(body + copied_, written - copied_);
       copied_ = written;
     }

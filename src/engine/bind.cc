@@ -12,20 +12,55 @@ namespace rondo::engine {
 
 namespace {
 
-/// From this many received bytes on, results are written past the caches, because memory bandwidth
-/// limits such a call. Measured with 16 MiB blocks, 2 and 4 processes, ms: allgather 3.66 to 3.56
-/// and 24.4 to 20.0, alltoall 4.96 to 4.35 and 32.3 to 28.7. It does not help where only one rank
-/// writes (gather 2.39 to 2.67) or where reducing takes the time (allreduce 2.43 to 2.52).
-constexpr std::size_t kPastCaches = 8 << 20;
+/// Which results of a call that only moves data are written past the caches.
+enum class PastCaches { none, received, all };
 
-bool pastCaches(const plan::RankPlan& plan, const plan::CallShape& shape) {
+/// Whether ordinary stores to lines that are not in this core's caches take much longer than
+/// non-temporal stores. So it was on AMD Zen 3: 4 MiB that another process had just written, copied
+/// in 600 and 280 us. AMD's later processors, which have AVX-512, were not measured.
+bool storesAreSlow() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd") && !__builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
+}
+
+std::size_t elementsOf(std::uint32_t blocks, const std::vector<std::size_t>& counts,
+                       const plan::CallShape& shape) {
+  return shape.uneven() ? std::accumulate(counts.begin(), counts.end(), std::size_t{0})
+                        : blocks * shape.count;
+}
+
+/// Results that are too large for the caches are written past them, because memory bandwidth limits
+/// such a call. The caller then reads them from memory.
+///
+/// From 8 MiB of received data on, ms, before and after: with 16 MiB blocks, 2 and 4 processes,
+/// allgather 3.66 to 3.56 and 24.4 to 20.0, alltoall 4.96 to 4.35 and 32.3 to 28.7. It does not
+/// help where only one rank writes (gather 2.39 to 2.67) or where reducing takes the time
+/// (allreduce 2.43 to 2.52), nor for the own block (allgather 2.20 to 2.30).
+///
+/// Where storesAreSlow(), all results, from 8 MiB of input and output of a rank on: see
+/// bench/RESULTS.md. With 6 MiB: allgather of 2 MiB from each rank 0.47 to 0.55. It pays even if
+/// the caller reads the result at once: gather of 16 MiB from each of 2 ranks 5.5 to 3.3, with
+/// reading 9.0 to 6.5.
+PastCaches pastCaches(const plan::RankPlan& plan, const plan::CallShape& shape) {
+  constexpr std::size_t kLeast = 8 << 20;
+  if (reduces(plan.spec.collective)) return PastCaches::none;
+  const std::size_t element = sizeOf(shape.type);
+  if (storesAreSlow()) {
+    const int rank = hasRoot(plan.spec.collective) ? plan.spec.root : plan.rank;
+    const std::size_t in =
+        elementsOf(plan::inputBlocks(plan.spec, rank), shape.input.counts, shape);
+    const std::size_t out =
+        elementsOf(plan::outputBlocks(plan.spec, rank), shape.output.counts, shape);
+    return (in + out) * element >= kLeast ? PastCaches::all : PastCaches::none;
+  }
   const detail::BufferBlocks& output = traits(plan.spec.collective).output;
-  if (!output.perRank() || output.rootOnly()) return false;
-  const auto& counts = shape.output.counts;
-  const std::size_t elements = shape.uneven()
-                                   ? std::accumulate(counts.begin(), counts.end(), std::size_t{0})
-                                   : plan::outputBlocks(plan.spec, plan.rank) * shape.count;
-  return elements * sizeOf(shape.type) >= kPastCaches;
+  if (!output.perRank() || output.rootOnly()) return PastCaches::none;
+  const std::size_t received =
+      elementsOf(plan::outputBlocks(plan.spec, plan.rank), shape.output.counts, shape);
+  return received * element >= kLeast ? PastCaches::received : PastCaches::none;
 }
 
 bool exchanges(const plan::RankPlan& plan) {
@@ -73,6 +108,16 @@ std::vector<BoundLane> boundLanes(const plan::RankPlan& plan,
   return lanes;
 }
 
+void setPastCaches(BoundPlan& bound, PastCaches which) {
+  if (which == PastCaches::none) return;
+  for (auto* lanes : {&bound.full, &bound.last})
+    for (BoundLane& lane : *lanes)
+      for (BoundStep& step : lane)
+        step.past_caches = step.has_output && step.output.space == plan::Space::output &&
+                           step.inputs.size() == 1 &&
+                           (which == PastCaches::all || step.inputs[0].wire);
+}
+
 } // namespace
 
 BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric& fabric,
@@ -101,12 +146,12 @@ BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric&
   bound.last = boundLanes(plan, std::move(tiling.last), bound.ends);
   bound.exchanges = exchanges(plan);
   bound.collective = plan.spec.collective;
-  bound.past_caches = pastCaches(plan, shape);
   bound.lanes_in_step = plan.scratch_chunks > 0 && plan.lanes.size() > 1;
   bound.divides = scales(shape.op, shape.type) == Scales::output &&
                   plan::outputBlocks(plan.spec, plan.rank) > 0;
   bound.cursors.resize(plan.lanes.size());
   bound.scale = kernels::scaleFunction(shape.type);
+  setPastCaches(bound, pastCaches(plan, shape));
   for (const auto* lanes : {&bound.full, &bound.last})
     for (std::size_t lane = 0; lane < lanes->size(); ++lane)
       for (std::size_t s = 0; s < (*lanes)[lane].size(); ++s) {

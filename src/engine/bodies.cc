@@ -4,8 +4,10 @@
 
 #include <sched.h>
 
+#include "base/copy.h"
 #include "base/log.h"
 #include "engine/step_memory.h"
+#include "kernels/reduce.h"
 
 namespace rondo::engine {
 
@@ -48,7 +50,8 @@ bool takeBody(const Run& run, const BoundStep& step, End& end, std::size_t tile)
   if (onlyStores(step) && end.ring->early()) {
     std::byte* const to = addressOf(run, step.output, 0, tile);
     end.body = to;
-    return end.ring->copyWritten(to, step.bytes);
+    return end.ring->copyWritten(to, step.bytes,
+                                 step.past_caches ? kernels::copyPastCaches : base::copyBytes);
   }
   std::byte* shared = end.ring->sharedTo();
   if (!shared) {

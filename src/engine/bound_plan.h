@@ -31,6 +31,7 @@ struct BoundStep {
   std::vector<plan::Dependency> after;
   int raw_input = -1;        ///< index of the operand that reads the call's input buffer, or -1
   bool uses_network = false; ///< at least one of its channels does; set when connected
+  bool past_caches = false;  ///< only copies, and writes its output past the caches
   bool small_copy = false;   ///< copies a few bytes from one place to others; set when connected
   /// Only copies, to peers and maybe to the output: to the peers first, so that they need not wait
   /// for the copy to the output; set when connected.
@@ -99,7 +100,6 @@ struct BoundPlan {
   Collective collective{};
   /// How receivers use the messages that this rank sends; set when connected.
   transport::Use use = transport::Use::combine;
-  bool past_caches = false; ///< received data is written past the caches
   /// The output is divided at the end, see Scales::output.
   bool divides = false;
   /// Lanes share scratch: a lane enters a tile only after all lanes have left the one before.

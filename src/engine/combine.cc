@@ -63,8 +63,7 @@ void combine(const Run& run, const BoundStep& step, const Operands& operands, st
   const bool scaled = run.scaled() && step.raw_input >= 0;
   if (in_count == 1 && !scaled) {
     const std::size_t bytes = count * sizeOf(plan.shape.type);
-    if (!step.inputs[0].wire || !step.has_output || !plan.past_caches)
-      return copyTo({outs, out_count}, ins[0], bytes);
+    if (!step.past_caches) return copyTo({outs, out_count}, ins[0], bytes);
     if (outs[0] != ins[0]) kernels::copyPastCaches(outs[0], ins[0], bytes);
     return copyTo({outs + 1, out_count - 1}, ins[0], bytes);
   }

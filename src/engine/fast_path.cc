@@ -30,8 +30,8 @@ bool suits(const BoundPlan& plan, const BoundStep& step) {
   };
   const std::size_t outputs = step.sends.size() + (step.has_output ? 1 : 0);
   return step.tiles == 1 && step.after.empty() && step.bytes < kFastPathBytes &&
-         (step.bytes == 0 || step.segments.size() == 1) && !step.inputs.empty() &&
-         step.inputs.size() <= kMostOperands && outputs <= kMostOperands &&
+         !step.past_caches && (step.bytes == 0 || step.segments.size() == 1) &&
+         !step.inputs.empty() && step.inputs.size() <= kMostOperands && outputs <= kMostOperands &&
          (step.inputs.size() == 1 || (outputs > 0 && step.bytes > 0)) &&
          (!step.has_output || inMemory(step.output)) && std::ranges::all_of(step.inputs, input) &&
          std::ranges::all_of(step.sends,
@@ -141,7 +141,7 @@ inline bool combine(const Run& run, const FastStep& step) {
 void makeFastPath(BoundPlan& plan) {
   const bool suit =
       plan.tiles == 1 && plan.last.size() == 1 && plan.network_out.empty() && !plan.divides &&
-      !plan.past_caches && plan.scratch_bytes == 0 &&
+      plan.scratch_bytes == 0 &&
       std::ranges::all_of(plan.last[0], [&](const BoundStep& step) { return suits(plan, step); });
   if (!suit) return;
   for (const BoundStep& step : plan.last[0]) plan.fast_path.push_back(flat(step));

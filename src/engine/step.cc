@@ -313,7 +313,7 @@ void StepRunner::sendAndStore(const Run& run, const BoundStep& step, std::size_t
     const std::byte* const from = inputAt(run, step, input, tile, s);
     std::byte* const to = addressOf(run, step.output, s, tile);
     if (to == from) continue;
-    if (input.wire && run.plan->past_caches) {
+    if (step.past_caches) {
       kernels::copyPastCaches(to, from, bytes);
     } else {
       base::copyBytes(to, from, bytes);
@@ -325,7 +325,6 @@ void StepRunner::sendAndStore(const Run& run, const BoundStep& step, std::size_t
 std::uint32_t StepRunner::moveWithChecksum(const Run& run, const BoundStep& step,
                                            std::size_t tile) {
   const std::size_t element = sizeOf(run.plan->shape.type);
-  const bool past_caches = run.plan->past_caches && step.inputs[0].wire && step.has_output;
   std::uint32_t sum = 0;
   for (std::size_t s = 0; s < step.segments.size(); ++s) {
     const std::size_t bytes = step.segments[s].count * element;
@@ -340,7 +339,7 @@ std::uint32_t StepRunner::moveWithChecksum(const Run& run, const BoundStep& step
     for (std::size_t done = 0; done < bytes; done += most) {
       const std::size_t part = std::min(most, bytes - done);
       sum = copyWithChecksum(sum, operands.ins[0], {operands.outs, operands.out_count}, part,
-                             past_caches);
+                             step.past_caches);
       advance(operands, static_cast<std::ptrdiff_t>(part));
     }
   }
