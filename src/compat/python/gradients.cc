@@ -49,17 +49,19 @@ std::shared_ptr<GradientHook> hookOf(const std::string& hook) try {
 class Reducer {
  public:
   Reducer(nb::object rank, const nb::object& parameters, const GradientOptions& options)
-      : owner_(std::move(rank)), rank_(nb::cast<const Rank&>(owner_)) {
+      : owner_(std::move(rank)), rank_(rankOf(owner_)) {
     if (PyMapping_Check(parameters.ptr()) && nb::hasattr(parameters, "items")) {
       nb::dict gradients;
-      for (const nb::handle pair : parameters.attr("items")())
-        gradients[pair[0]] = add(nb::cast<std::string>(nb::str(pair[0])), pair[1]);
-      gradients_ = gradients;
+      for (const nb::handle pair : parameters.attr("items")()) {
+        const nb::object key = pair[0]; // any object
+        gradients[key] = add(nb::str(key).c_str(), pair[1]);
+      }
+      gradients_ = written("Named", gradients);
     } else {
       nb::list gradients;
       for (const nb::handle one : parameters)
         gradients.append(add(std::to_string(nb::len(gradients)), one));
-      gradients_ = gradients;
+      gradients_ = written("Numbered", gradients);
     }
     rank_.attend(info(kName), [&](OpenRank& open) {
       auto made = std::make_shared<GradientReducer>(open.comm(), told_, options);
@@ -102,6 +104,16 @@ class Reducer {
   }
 
  private:
+  static const Rank& rankOf(const nb::object& comm) {
+    if (!nb::isinstance<Rank>(comm))
+      refuse(kName,
+             "comm is not a rondo.Communicator but " + nb::cast<std::string>(nb::str(comm.type())));
+    return nb::cast<const Rank&>(comm);
+  }
+  /// The container as the program gets it: assignments write into its arrays.
+  static nb::object written(const char* kind, const nb::object& arrays) {
+    return nb::module_::import_("rondo._gradients").attr(kind)(arrays);
+  }
   /// Takes a parameter. Returns the new array of its gradient, which is zero.
   nb::object add(const std::string& name, nb::handle parameter) {
     const Argument argument{kName, "a parameter"};
@@ -220,7 +232,8 @@ void addGradients(nb::module_& to) {
                   "False) -> None"))
       .def_prop_ro("gradients", &Reducer::gradients, nb::sig("def gradients(self) -> typing.Any"),
                    "NumPy arrays to which the program writes gradients, and in which it finds the "
-                   "results; a list or a dict, as the parameters. They are zero at first.")
+                   "results; a list or a dict, as the parameters. They are zero at first. "
+                   "`gradients[k] = g` copies g into the array of k.")
       .def("begin", &Reducer::begin, nb::arg("synchronize") = true, R"(
 Begins a step.
 

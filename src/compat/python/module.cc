@@ -47,21 +47,23 @@ std::unique_ptr<Rank> split(const Rank& self, std::optional<int> color, int key)
   auto made = making(self, "split", [&](Communicator& comm) {
     return comm.splitAsync(color.value_or(Communicator::kNoColor), key);
   });
-  return made ? std::make_unique<Rank>(std::move(*made)) : nullptr;
+  return made ? std::make_unique<Rank>(std::move(*made), self.family()) : nullptr;
 }
 
 std::unique_ptr<Rank> shrink(const Rank& self, const std::optional<std::vector<int>>& excluded) {
-  return std::make_unique<Rank>(making(self, "shrink", [&](Communicator& comm) {
+  auto made = making(self, "shrink", [&](Communicator& comm) {
     return excluded ? comm.shrinkAsync(*excluded) : comm.shrinkAsync();
-  }));
+  });
+  return std::make_unique<Rank>(std::move(made), self.family());
 }
 
 std::unique_ptr<Rank> grow(const Rank& self, int newcomers,
                            const std::optional<nb::bytes>& unique_id) {
   std::optional<UniqueId> id;
   if (unique_id) id = idOf("grow", *unique_id);
-  return std::make_unique<Rank>(
-      making(self, "grow", [&](Communicator& comm) { return comm.growAsync(newcomers, id); }));
+  auto made =
+      making(self, "grow", [&](Communicator& comm) { return comm.growAsync(newcomers, id); });
+  return std::make_unique<Rank>(std::move(made), self.family());
 }
 
 bool arrived(const Rank& self, int peer) {
@@ -88,7 +90,7 @@ int8 to int64, uint8 to uint64, float16, bfloat16, float8_e4m3fn, float8_e5m2, f
 
 Calls release the GIL while they wait. Ctrl-C ends a blocking call with KeyboardInterrupt; it
 aborts the communicator, so that the other ranks' calls end too. In split(), shrink() and close() it
-ends only the wait. No call waits for ever: after `timeout` (120 s) without progress it raises
+ends only the wait. No wait lasts for ever: after `timeout` (120 s) without progress it raises
 Error. ArgumentError and DTypeError leave the communicator usable; other errors break it, and
 shrink() makes a new one of the ranks that are left.
 
@@ -150,6 +152,7 @@ A rank with color None takes part in the call, and gets None.
           },
           nb::arg("reason"),
           "Ends every pending and later call of every rank with an Error that has the reason.")
+      .def("_abort_family", &Rank::abortFamily, nb::arg("reason"))
       .def("failure", &failure, nb::sig("def failure(self) -> BaseException | None"),
            "Returns the Error with which the communicator has failed, or None. Never waits.")
       .def(
@@ -190,7 +193,12 @@ Waits, at most for timeout seconds (None: until the call's own deadline).
 
 Returns whether the call is done; raises its Error. Ctrl-C ends the wait, not the call.
 )")
-      .def("done", &Future::done, "Whether the call is done, with or without success.")
+      .def("done", &Future::done, R"(
+Whether the call is done, with or without success.
+
+This alone gives a send or a receive no deadline; wait() and result() do. Collectives have theirs
+in any case.
+)")
       .def("result", &Future::result, nb::arg("timeout") = nb::none(),
            nb::sig("def result(self, timeout: float | None = None) -> typing.Any"),
            "Does what wait() does and returns what the blocking call returns. Raises TimeoutError.")

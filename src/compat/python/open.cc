@@ -23,21 +23,22 @@ namespace rondo::compat::python {
 
 namespace {
 
-std::chrono::milliseconds seconds(nb::handle value) {
+std::chrono::milliseconds seconds(nb::handle value, const char* function) {
   const double number = nb::cast<double>(value);
-  if (!(number >= 0 && number < 1e12)) refuse("init", "a duration is not a number of seconds");
+  if (!(number >= 0 && number < 1e12)) refuse(function, "a duration is not a number of seconds");
   return std::chrono::milliseconds(static_cast<std::int64_t>(number * 1000));
 }
 
 struct Option {
   const char* name;
-  void (*set)(Options&, nb::handle);
+  void (*set)(Options&, nb::handle, const char* function);
 };
 
 template <auto member>
-void set(Options& options, nb::handle value) {
+void set(Options& options, nb::handle value, const char* function) {
   using Value = std::decay_t<decltype(options.*member)>;
-  if constexpr (std::is_same_v<Value, std::chrono::milliseconds>) options.*member = seconds(value);
+  if constexpr (std::is_same_v<Value, std::chrono::milliseconds>)
+    options.*member = seconds(value, function);
   else options.*member = nb::cast<Value>(value);
 }
 
@@ -64,28 +65,28 @@ constexpr Option kOptions[] = {
     {"tls", set<&Options::tls>},
 };
 
-[[noreturn]] void refuseOption(const std::string& name) {
+[[noreturn]] void refuseOption(const char* function, const std::string& name) {
   std::string known;
   for (const Option& option : kOptions) known += option.name + std::string(", ");
-  refuse("init", "there is no option " + name + "; there are " + known +
-                     "and the variables of `rondo help environment`");
+  refuse(function, "there is no option " + name + "; there are " + known +
+                       "and the variables of `rondo help environment`");
 }
 
-Options optionsOf(const nb::kwargs& given) {
+Options optionsOf(const char* function, const nb::kwargs& given) {
   Options options = Options::fromEnvironment();
   for (const auto& [key, value] : given) {
     const std::string name = nb::cast<std::string>(key);
     const auto* const option = std::find_if(std::begin(kOptions), std::end(kOptions),
                                             [&](const Option& one) { return one.name == name; });
-    if (option == std::end(kOptions)) refuseOption(name);
+    if (option == std::end(kOptions)) refuseOption(function, name);
     try {
-      option->set(options, value);
+      option->set(options, value, function);
     } catch (const nb::cast_error&) {
-      refuse("init", "option " + name + " has a value of a wrong type");
+      refuse(function, "option " + name + " has a value of a wrong type");
     }
   }
   if (options.device != -1)
-    refuse("init",
+    refuse(function,
            "the Python interface is for host memory, but RONDO_DEVICE or an option names a "
            "device");
   return options;
@@ -106,7 +107,7 @@ std::unique_ptr<Rank> init(std::optional<int> rank, std::optional<int> size,
   if (rank.has_value() != size.has_value() || (unique_id && !rank))
     refuse("init", "rank and size belong together, and unique_id needs both");
   return raising("init", [&] {
-    const Options options = optionsOf(given);
+    const Options options = optionsOf("init", given);
     const Rendezvous where = unique_id
                                  ? Rendezvous::uniqueId(idOf("init", *unique_id), *rank, *size)
                              : rank ? Rendezvous::commId(*rank, *size)
@@ -118,14 +119,15 @@ std::unique_ptr<Rank> init(std::optional<int> rank, std::optional<int> size,
 std::unique_ptr<Rank> join(const nb::bytes& unique_id, const nb::kwargs& given) {
   const UniqueId id = idOf("join", unique_id);
   return raising("join", [&] {
-    return std::make_unique<Rank>(untilSignal(Communicator::joinAsync(id, optionsOf(given))));
+    const Options options = optionsOf("join", given);
+    return std::make_unique<Rank>(untilSignal(Communicator::joinAsync(id, options)));
   });
 }
 
-nb::list threads(int n, const nb::kwargs& given) {
-  if (n < 1) refuse("threads", "the number of ranks is " + std::to_string(n));
-  auto made = raising("threads", [&] {
-    const Options options = optionsOf(given);
+nb::list make(const char* function, int n, const nb::kwargs& given) {
+  if (n < 1) refuse(function, "the number of ranks is " + std::to_string(n));
+  auto made = raising(function, [&] {
+    const Options options = optionsOf(function, given);
     const Unlocked unlocked;
     return Communicator::createAll(n, options);
   });
@@ -133,6 +135,10 @@ nb::list threads(int n, const nb::kwargs& given) {
   for (Communicator& one : made) ranks.append(nb::cast(std::make_unique<Rank>(std::move(one))));
   return ranks;
 }
+
+nb::list threads(int n, const nb::kwargs& given) { return make("threads", n, given); }
+
+nb::list threadsOfRun(int n, const nb::kwargs& given) { return make("run", n, given); }
 
 nb::bytes uniqueId() {
   const UniqueId id = raising("unique_id", [] {
@@ -208,6 +214,7 @@ void addOpening(nb::module_& to) {
          nb::sig("def join(unique_id: bytes, **options: typing.Any) -> Communicator"), kJoin);
   to.def("threads", &threads, nb::arg("n"), nb::arg("options"),
          nb::sig("def threads(n: int, **options: typing.Any) -> list[Communicator]"), kThreads);
+  to.def("_threads_of_run", &threadsOfRun, nb::arg("n"), nb::arg("options"));
   to.def("unique_id", &uniqueId, kUniqueId);
 }
 

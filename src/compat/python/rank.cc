@@ -61,11 +61,16 @@ void leaveAll(std::vector<std::shared_ptr<OpenRank>> open,
 
 } // namespace
 
-Rank::Rank(Communicator comm)
+Rank::Rank(Communicator comm, std::shared_ptr<Family> family)
     : open_(std::make_shared<OpenRank>(std::move(comm))),
       rank_(open_->comm().rank()),
-      size_(open_->comm().size()) {
+      size_(open_->comm().size()),
+      family_(std::move(family)) {
   detail::Shims::whileWaiting(open_->comm(), &Wait::rest);
+  if (const auto aborted = family_->aborted) {
+    const Unlocked unlocked;
+    open_->comm().abort(*aborted);
+  }
   all().push_back(this);
   goesOn();
 }
@@ -103,6 +108,17 @@ void Rank::drop(const std::weak_ptr<void>& user) const {
   const Unlocked unlocked;
   const std::shared_ptr<OpenRank> last = std::move(open);
   last->drop(user.lock());
+}
+
+void Rank::abortFamily(const std::string& reason) const {
+  family_->aborted = reason;
+  std::vector<std::shared_ptr<OpenRank>> open;
+  for (const Rank* const one : all())
+    if (one->family_ == family_ && one->open_ && !one->open_->inherited())
+      open.push_back(one->open_);
+  const Unlocked unlocked;
+  const auto last = std::move(open); // destroying a communicator waits
+  for (const auto& one : last) one->comm().abort(reason);
 }
 
 void Rank::closeAll() {

@@ -22,7 +22,12 @@ namespace rondo::compat::python {
 /// Functions need the interpreter's lock and release it while they wait.
 class Rank {
  public:
-  explicit Rank(Communicator comm);
+  /// Ranks of this process that were made of one rank by split(), shrink() and grow(), with it.
+  struct Family {
+    std::optional<std::string> aborted; ///< the reason that was given to abortFamily()
+  };
+
+  explicit Rank(Communicator comm, std::shared_ptr<Family> family = std::make_shared<Family>());
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
@@ -71,6 +76,10 @@ class Rank {
     }
   }
 
+  const std::shared_ptr<Family>& family() const { return family_; }
+  /// Aborts the communicators of the rank's family that are open, and those that it gets later.
+  void abortFamily(const std::string& reason) const;
+
   /// Destroys an object that was given to OpenRank::keep(), unless close() has done so.
   void drop(const std::weak_ptr<void>& user) const;
 
@@ -90,6 +99,7 @@ class Rank {
  private:
   std::shared_ptr<OpenRank> open_; ///< null after close()
   const int rank_, size_;
+  const std::shared_ptr<Family> family_;
 };
 
 } // namespace rondo::compat::python

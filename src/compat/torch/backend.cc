@@ -78,14 +78,15 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, c10::intrusive_pt
   init();
 }
 
-Backend::~Backend() { leaveRegion(); }
+Backend::~Backend() { leave(region_); }
 
 void Backend::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
+  const std::shared_ptr<Member> member = memberOn(at::kCPU, "set_timeout");
   try {
-    memberOn(at::kCPU, "set_timeout")->setTimeout(within(timeout));
+    member->setTimeout(within(timeout));
   } catch (const Error& error) {
-    member_->raise("set_timeout", error);
+    member->raise("set_timeout", error);
   }
 }
 
@@ -135,41 +136,51 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   const auto bytes = static_cast<std::size_t>(size) * options.dtype().itemsize();
+  const std::shared_ptr<Member> member = memberOn(at::kCPU, "allocate");
   try {
-    auto buffer =
-        std::make_shared<Buffer>(memberOn(at::kCPU, "allocate")->communicator.allocate(bytes));
+    auto buffer = std::make_shared<Buffer>(member->communicator.allocate(bytes));
     return at::from_blob(
         buffer->data(), {size}, [buffer](void*) mutable { buffer.reset(); }, options);
   } catch (const Error& error) {
-    member_->raise("allocate", error);
+    member->raise("allocate", error);
   }
 }
 
 c10d::ErrorType Backend::getError() {
+  const std::lock_guard lock(mutex_);
   if (!member_) return failed_;
   std::optional<Error> failure = member_->communicator.failure();
   for (const auto& [index, member] : on_devices_)
-    if (!failure && member) failure = member->communicator.failure();
+    if (!failure) failure = member->communicator.failure();
   if (!failure) return c10d::ErrorType::SUCCESS;
   return failure->code() == ErrorCode::timeout ? c10d::ErrorType::TIMEOUT
                                                : c10d::ErrorType::COMM_ERROR;
 }
 
 void Backend::abort(const std::string& reason) {
-  for (const auto& [index, member] : on_devices_)
-    if (member) member->communicator.abort(reason);
-  if (member_ && member_->messenger) member_->messenger->abort(reason);
-  else if (member_) member_->communicator.abort(reason);
+  std::unique_lock lock(mutex_);
+  const auto member = member_;
+  const auto on_devices = on_devices_;
+  lock.unlock();
+  for (const auto& [index, one] : on_devices) one->communicator.abort(reason);
+  if (member && member->messenger) member->messenger->abort(reason);
+  else if (member) member->communicator.abort(reason);
 }
 
 void Backend::shutdown() {
-  failed_ = getError();
-  leaveRegion();
-  on_devices_.clear();
-  member_.reset();
+  const c10d::ErrorType failed = getError();
+  std::unique_lock lock(mutex_);
+  failed_ = failed;
+  // The region is destroyed first, the member last.
+  const auto member = std::exchange(member_, nullptr);
+  const auto on_devices = std::exchange(on_devices_, {});
+  const auto region = std::exchange(region_, nullptr);
+  lock.unlock();
+  leave(region);
 }
 
-const std::shared_ptr<Member>& Backend::memberOn(at::Device device, const char* call) {
+std::shared_ptr<Member> Backend::memberOn(at::Device device, const char* call) {
+  std::unique_lock lock(mutex_);
   if (!member_)
     C10_THROW_ERROR(DistBackendError,
                     std::string("rondo: ") + call + ": the group has been shut down");
@@ -177,9 +188,19 @@ const std::shared_ptr<Member>& Backend::memberOn(at::Device device, const char* 
   if (!device.is_cuda())
     C10_THROW_ERROR(NotImplementedError, std::string("rondo: ") + call + ": a tensor on " +
                                              device.str() + "; only cpu and cuda are taken");
-  auto& member = on_devices_[device.index()];
-  if (!member) member = join(*store_, getRank(), getSize(), *options_, device.index());
-  return member;
+  const auto known = [&]() -> std::shared_ptr<Member> {
+    const auto found = on_devices_.find(device.index());
+    return found == on_devices_.end() ? nullptr : found->second;
+  };
+  if (auto member = known()) return member;
+  lock.unlock();
+  const std::lock_guard meeting(meeting_mutex_);
+  lock.lock();
+  if (auto member = known()) return member; // another thread has met them meanwhile
+  lock.unlock();
+  auto made = join(*store_, getRank(), getSize(), *options_, device.index());
+  lock.lock();
+  return on_devices_[device.index()] = std::move(made);
 }
 
 } // namespace rondo::compat

@@ -1,8 +1,10 @@
 // torch.distributed's backend "rondo": maps each call to a call of rondo::Communicator.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
@@ -20,7 +22,8 @@ using Tensors = std::vector<at::Tensor>;
 /// (Copies). Calls on a device run on torch's current stream, and waiting makes the stream wait,
 /// not the thread. Without asyncOp, a call runs on the caller's thread and has ended when it
 /// returns. With asyncOp it returns a Work, which Rondo's helper thread moves until a thread of the
-/// program waits. One thread at a time may call.
+/// program waits. Any thread may call; the program ensures that its calls have the same order on
+/// all ranks.
 ///
 /// Throws the exceptions of Teller::raise(). A failure on one rank ends the group on all ranks. A
 /// ValueError does not, because it is detected before anything is sent.
@@ -76,7 +79,8 @@ class Backend : public c10d::Backend {
 
   bool supportsCoalescing() const override { return true; }
   /// From now on this thread's calls, in any group, are only recorded. endCoalescing() starts them;
-  /// if several groups coalesce calls, the last endCoalescing() does. See Region.
+  /// if several groups coalesce calls, the last endCoalescing() does. A call that throws meanwhile
+  /// ends the region, and none of its calls are made. See Region.
   void startCoalescing() override;
   WorkPointer endCoalescing() override;
 
@@ -130,7 +134,7 @@ class Backend : public c10d::Backend {
  private:
   /// Returns this process's rank for tensors on the device. The first call on a device creates it,
   /// which is collective. Throws NotImplementedError if Rondo cannot use the device.
-  const std::shared_ptr<Member>& memberOn(at::Device device, const char* call);
+  std::shared_ptr<Member> memberOn(at::Device device, const char* call);
   /// Makes a call, blocking or not as `info` says: by now(communicator), or by begin(communicator),
   /// which returns the call's rondo::Work.
   template <class Now, class Begin>
@@ -145,16 +149,18 @@ class Backend : public c10d::Backend {
   WorkPointer receive(Tensors& tensors, int from, int tag);
   Messenger& messengerFor(at::Device device, const char* call);
   bool later(const CallInfo& info) const;
-  /// Ends the region of this thread if this group coalesces calls in it.
-  void leaveRegion();
+  /// Abandons this group's region if it is that of this thread.
+  static void leave(const std::shared_ptr<Region>& region);
 
   const c10::intrusive_ptr<Options> options_;
   const c10::intrusive_ptr<c10d::Store> store_;
+  std::atomic<uint64_t> sequence_{0};
+  std::mutex meeting_mutex_;       ///< held while this rank meets the others for a device
+  std::mutex mutex_;               ///< guards the members below
   std::shared_ptr<Member> member_; ///< null after shutdown()
   std::map<c10::DeviceIndex, std::shared_ptr<Member>> on_devices_;
   std::shared_ptr<Region> region_; ///< while this group coalesces calls
   c10d::ErrorType failed_ = c10d::ErrorType::SUCCESS;
-  uint64_t sequence_ = 0;
 };
 
 } // namespace rondo::compat

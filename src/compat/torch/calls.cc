@@ -83,7 +83,7 @@ struct Operators {
 } // namespace
 
 WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
-  const char* const name = "broadcast";
+  const CallName name("broadcast");
   const at::Tensor& tensor = single(tensors, name);
   const int root = static_cast<int>(opts.rootRank);
   Copies copies(name);
@@ -98,7 +98,7 @@ WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
 }
 
 WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
-  const char* const name = "all_reduce";
+  const CallName name("all_reduce");
   const at::Tensor& tensor = single(tensors, name);
   if (tensor.defined() && tensor.layout() == at::kSparse) return allreduce_sparse(tensors, opts);
   Copies copies(name);
@@ -114,7 +114,7 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
 }
 
 WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
-  const char* const name = "sparse_all_reduce";
+  const CallName name("sparse_all_reduce");
   const at::Tensor& tensor = single(tensors, name);
   require(opts.reduceOp == c10d::ReduceOp::SUM, name, "sparse tensors can only be added (SUM)");
   CallInfo info{Type::_ALLREDUCE_SPARSE, name, false, kNoTimeout, tensors};
@@ -129,7 +129,7 @@ WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpt
 
 WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
                                          const c10d::AllreduceCoalescedOptions& opts) {
-  const char* const name = "all_reduce_coalesced";
+  const CallName name("all_reduce_coalesced");
   std::vector<Array> arrays;
   Copies copies(name);
   for (const at::Tensor& tensor : tensors) arrays.push_back(toReduce(copies.update(tensor), name));
@@ -145,7 +145,7 @@ WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
 }
 
 WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
-  const char* const name = "reduce";
+  const CallName name("reduce");
   const at::Tensor& tensor = single(tensors, name);
   const bool is_root = opts.rootRank == getRank();
   Copies copies(name);
@@ -164,7 +164,7 @@ WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
 
 WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                const c10d::AllgatherOptions& opts) {
-  const char* const name = "all_gather";
+  const CallName name("all_gather");
   const at::Tensor& input = single(inputs, name);
   Copies copies(name);
   const Array in = toMove(copies.read(input), name);
@@ -180,7 +180,7 @@ WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
 
 WorkPointer Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                                          const c10d::AllgatherOptions& opts) {
-  const char* const name = "all_gather_coalesced";
+  const CallName name("all_gather_coalesced");
   require(outputs.size() == static_cast<std::size_t>(getSize()), name,
           "there must be one list of outputs for each rank");
   Copies copies(name);
@@ -211,7 +211,7 @@ WorkPointer Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors&
 
 WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
                                      const c10d::AllgatherOptions& opts) {
-  const char* const name = "all_gather_into_tensor";
+  const CallName name("all_gather_into_tensor");
   Copies copies(name);
   const auto [in, out] = scaled(input, output, getSize(), name, copies, toMove, true);
   return run(
@@ -225,7 +225,7 @@ WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
 
 WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                      const c10d::AllgatherOptions& opts) {
-  const char* const name = "all_gather_into_tensor_coalesced";
+  const CallName name("all_gather_into_tensor_coalesced");
   Copies copies(name);
   const auto pairs = scaledAll(inputs, outputs, getSize(), name, copies, toMove, true);
   return runTogether(
@@ -237,7 +237,7 @@ WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
 
 WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                             const c10d::GatherOptions& opts) {
-  const char* const name = "gather";
+  const CallName name("gather");
   Copies copies(name);
   const Array in = toMove(copies.read(single(inputs, name)), name);
   const int root = static_cast<int>(opts.rootRank);
@@ -257,7 +257,7 @@ WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
 
 WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                              const c10d::ScatterOptions& opts) {
-  const char* const name = "scatter";
+  const CallName name("scatter");
   Copies copies(name);
   const Array out = toMove(copies.write(single(outputs, name)), name);
   const int root = static_cast<int>(opts.rootRank);
@@ -277,7 +277,7 @@ WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
 
 WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                     const c10d::ReduceScatterOptions& opts) {
-  const char* const name = "reduce_scatter";
+  const CallName name("reduce_scatter");
   const at::Tensor& output = single(outputs, name);
   Copies copies(name);
   const Array out = toReduce(copies.write(output), name);
@@ -296,7 +296,7 @@ WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
 
 WorkPointer Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                           const c10d::ReduceScatterOptions& opts) {
-  const char* const name = "reduce_scatter_tensor";
+  const CallName name("reduce_scatter_tensor");
   Copies copies(name);
   const auto [in, out] = scaled(input, output, getSize(), name, copies, toReduce, false);
   const auto [op, reads] = toOp(opts.reduceOp, output, name);
@@ -317,7 +317,7 @@ WorkPointer Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
 
 WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                      const c10d::ReduceScatterOptions& opts) {
-  const char* const name = "reduce_scatter_tensor_coalesced";
+  const CallName name("reduce_scatter_tensor_coalesced");
   Copies copies(name);
   const auto pairs = scaledAll(inputs, outputs, getSize(), name, copies, toReduce, false);
   const Operators ops(opts.reduceOp, outputs, name);
@@ -332,7 +332,7 @@ WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
 
 WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
                               const c10d::AllToAllOptions& opts) {
-  const char* const name = "all_to_all";
+  const CallName name("all_to_all");
   Copies copies(name);
   const TensorBlocks in(copies.read(inputs), getSize(), name, toMove),
       out(copies.write(outputs), getSize(), name, toMove);
@@ -347,7 +347,7 @@ WorkPointer Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                    std::vector<int64_t>& output_splits,
                                    std::vector<int64_t>& input_splits,
                                    const c10d::AllToAllOptions& opts) {
-  const char* const name = "all_to_all_single";
+  const CallName name("all_to_all_single");
   require(input.scalar_type() == output.scalar_type(), name, "input and output differ in type");
   Copies copies(name);
   const Array in = toMove(copies.read(input), name), out = toMove(copies.write(output), name);
@@ -369,12 +369,13 @@ WorkPointer Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
 }
 
 WorkPointer Backend::barrier(const c10d::BarrierOptions& opts) {
+  const CallName name("barrier");
   return run<&Communicator::barrier, &Communicator::barrierAsync>(
-      {Type::BARRIER, "barrier", opts.asyncOp, opts.timeout});
+      {Type::BARRIER, name, opts.asyncOp, opts.timeout});
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
-  const char* const name = "monitored_barrier";
+  const CallName name("monitored_barrier");
   const std::shared_ptr<Member> member = memberOn(at::kCPU, name);
   const bool failed_before = member->communicator.failure().has_value();
   // Without a timeout only ranks that have already arrived count.

@@ -1,6 +1,8 @@
 // Templates that turn a call of torch into a call of Rondo: blocking or not, alone or coalesced.
 #pragma once
 
+#include <exception>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -12,6 +14,21 @@
 namespace rondo::compat {
 
 using Type = c10d::OpType;
+
+/// The name of a call that the program makes. If the call throws, the destructor abandons this
+/// thread's open region, because torch then does not call endCoalescing().
+class CallName {
+ public:
+  explicit CallName(const char* name) : name_(name) {}
+  ~CallName();
+  CallName(const CallName&) = delete;
+  CallName& operator=(const CallName&) = delete;
+  operator const char*() const { return name_; } // NOLINT(google-explicit-constructor)
+
+ private:
+  const char* const name_;
+  const int exceptions_ = std::uncaught_exceptions();
+};
 
 [[noreturn]] void refuse(const char* call, const std::string& why);
 
@@ -51,7 +68,11 @@ WorkPointer Backend::make(CallInfo info, const Now& now, const Begin& begin) {
       if (after) after->run(true);
     } else {
       const auto stream = currentStream(device);
-      if (stream) at.setStream(toStream(*stream));
+      std::unique_lock<std::mutex> one_thread;
+      if (stream) {
+        one_thread = std::unique_lock(member->stream_mutex);
+        at.setStream(toStream(*stream));
+      }
       Begun begun = begin(at);
       if (after && stream && !region)
         after->run(true); // queues copies on the stream, after the call
@@ -85,16 +106,24 @@ inline WorkPointer Backend::run(CallInfo info, const CollectiveCall& call) {
 
 template <class Each>
 WorkPointer Backend::runTogether(CallInfo info, const Each& each) {
+  const auto record = [&](Communicator& at, Group& group) {
+    try {
+      each(at);
+    } catch (...) {
+      group.drop(); // the destructor would make the calls before the one that is refused
+      throw;
+    }
+  };
   return make(
       std::move(info),
       [&](Communicator& at) {
         Group group;
-        each(at);
+        record(at, group);
         group.end();
       },
       [&](Communicator& at) {
         Group group;
-        each(at);
+        record(at, group);
         return Begun{group.start()};
       });
 }

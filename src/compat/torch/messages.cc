@@ -74,6 +74,7 @@ class Mailroom {
   void post(const std::shared_ptr<Message>& message);
   bool wait(Message& message, std::optional<milliseconds> limit);
   void giveUp(Message& message, milliseconds after);
+  void cancel(const Message& message);
   template <class Read>
   auto read(const Read& what) const {
     const std::lock_guard lock(mutex_);
@@ -148,6 +149,8 @@ bool Message::waitFor(milliseconds limit) { return room_->wait(*this, limit); }
 
 void Message::giveUp(milliseconds after) { room_->giveUp(*this, after); }
 
+void Message::cancel() { room_->cancel(*this); }
+
 bool Message::done() const {
   return room_->read([this] { return state_->done; });
 }
@@ -202,6 +205,13 @@ void Mailroom::giveUp(Message& message, milliseconds after) {
   if (message.state_->done) return;
   fail(Error(ErrorCode::timeout, text, wanted.source));
   if (!stopping_) abort(text); // afterwards the group's communicator may not exist
+}
+
+void Mailroom::cancel(const Message& message) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(posted_, [&](const auto& one) { return one.get() == &message; });
+  for (const auto& kept : kept_)
+    if (kept->claimed.get() == &message) kept->claimed = nullptr;
 }
 
 bool Mailroom::pendingUntagged() const {
@@ -495,13 +505,13 @@ rondo::Work Messenger::send(const Array& from, int to, int tag, std::shared_ptr<
 }
 
 std::shared_ptr<Message> Messenger::receive(const Message::Wanted& wanted) {
-  if (!thread_.joinable()) {
+  std::call_once(started_, [this] {
     sigset_t all, before; // leave signals to the program's threads
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     thread_ = std::thread([room = room_] { room->main(); });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
+  });
   auto message = std::make_shared<Message>(room_, wanted);
   room_->post(message);
   return message;

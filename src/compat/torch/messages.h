@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "compat/torch/tensors.h"
@@ -38,6 +39,8 @@ class Message {
   bool waitFor(std::chrono::milliseconds limit);
   /// Ends the receive and the group with Error(timeout), unless the message has arrived.
   void giveUp(std::chrono::milliseconds after);
+  /// Takes the receive back, unless its message has begun to arrive in its tensor.
+  void cancel();
   bool done() const;
   /// The rank that sent it, once it has arrived.
   int from() const;
@@ -50,6 +53,8 @@ class Message {
   const std::unique_ptr<State> state_; ///< guarded by the Mailroom's mutex
 };
 
+/// Any thread may call, except for constructor and destructor.
+///
 /// Messages with a tag use a communicator of their own. A header with tag, count and type precedes
 /// each. A message without a matching receive is kept in memory, so tags may be received in any
 /// order. Messages without a tag (tag 0) have no header; a receive from any rank polls which rank
@@ -78,7 +83,8 @@ class Messenger {
 
  private:
   const std::shared_ptr<Mailroom> room_;
-  std::thread thread_;
+  std::once_flag started_;
+  std::thread thread_; ///< since the first receive
   const pid_t process_;
 };
 

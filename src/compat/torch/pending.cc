@@ -128,6 +128,7 @@ Calls::~Calls() {
 
 void Calls::add(const Pending& call) {
   if (!call.state_) return;
+  const std::lock_guard lock(mutex_);
   if (all_.size() >= sweep_at_) {
     std::erase_if(all_, [](const auto& one) { return one.expired(); });
     sweep_at_ = std::max<std::size_t>(64, 2 * all_.size());

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -63,10 +64,11 @@ class Calls {
   ~Calls();
   Calls(const Calls&) = delete;
   Calls& operator=(const Calls&) = delete;
-  /// One thread at a time may call.
+  /// Any thread may call.
   void add(const Pending& call);
 
  private:
+  std::mutex mutex_; ///< guards the next two members
   std::vector<std::weak_ptr<Pending::State>> all_;
   std::size_t sweep_at_ = 64; ///< the size of `all_` at which calls without a handle are removed
   const pid_t process_;

@@ -6,7 +6,7 @@
 namespace rondo::compat {
 
 Messenger& Backend::messengerFor(at::Device device, const char* call) {
-  const std::shared_ptr<Member>& member = memberOn(device, call);
+  const std::shared_ptr<Member> member = memberOn(device, call);
   if (!member->messenger)
     C10_THROW_ERROR(NotImplementedError,
                     std::string("rondo: ") + call +
@@ -16,7 +16,7 @@ Messenger& Backend::messengerFor(at::Device device, const char* call) {
 }
 
 WorkPointer Backend::send(Tensors& tensors, int to, int tag) {
-  const char* const name = "send";
+  const CallName name("send");
   const at::Tensor& tensor = single(tensors, name);
   Copies copies(name);
   const Array a = toMove(copies.read(tensor), name);
@@ -36,9 +36,9 @@ WorkPointer Backend::send(Tensors& tensors, int to, int tag) {
 }
 
 WorkPointer Backend::recv(Tensors& tensors, int from, int tag) {
-  const char* const name = "recv";
+  const CallName name("recv");
   const at::Tensor& tensor = single(tensors, name);
-  const std::shared_ptr<Member>& member = memberOn(tensor.device(), name);
+  const std::shared_ptr<Member> member = memberOn(tensor.device(), name);
   if (tag != 0 || (member->messenger && member->messenger->pendingUntagged()))
     return receive(tensors, from, tag);
   Copies copies(name);
@@ -60,7 +60,7 @@ WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
 }
 
 WorkPointer Backend::receive(Tensors& tensors, int from, int tag) {
-  const char* const name = "recv";
+  const CallName name("recv");
   const at::Tensor& tensor = single(tensors, name);
   Messenger& messenger = messengerFor(tensor.device(), name);
   Copies copies(name);

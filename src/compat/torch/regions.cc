@@ -1,7 +1,9 @@
 // Checks and profiling of all calls, and coalescing (calls that start together).
 #include <c10/util/Exception.h>
 
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -41,6 +43,12 @@ bool profile(CallInfo& info) {
   return true;
 }
 
+CallName::~CallName() {
+  if (std::uncaught_exceptions() <= exceptions_) return;
+  if (const auto region = Region::current())
+    region->abandon("a later call of the coalescing region raised an exception");
+}
+
 bool Backend::later(const CallInfo& info) const {
   return info.async || info.timeout > kNoTimeout || Region::current();
 }
@@ -70,11 +78,11 @@ void Region::start() {
   }
 }
 
-void Region::abandon() {
+void Region::abandon(const char* why) {
   group.drop();
+  for (const auto& message : messages) message->cancel();
   after->run(false);
-  close(Pending(Error(ErrorCode::aborted,
-                      "the group was shut down before the end of the coalescing region")));
+  close(Pending(Error(ErrorCode::aborted, why)));
 }
 
 void Region::close(const Pending& calls) {
@@ -87,29 +95,34 @@ void Region::close(const Pending& calls) {
 
 void Backend::startCoalescing() {
   memberOn(at::kCPU, "coalescing");
-  TORCH_CHECK(!region_, "rondo: calls of this group are being coalesced already");
+  const std::lock_guard lock(mutex_);
+  // An abandoned region may still be there.
+  TORCH_CHECK(!region_ || !region_->open, "rondo: calls of this group are being coalesced already");
   region_ = Region::current();
   if (!region_) open_region = region_ = std::make_shared<Region>();
   ++region_->groups;
 }
 
 WorkPointer Backend::endCoalescing() {
+  const std::shared_ptr<Member> member = memberOn(at::kCPU, "coalescing");
+  std::unique_lock lock(mutex_);
   TORCH_CHECK(region_, "rondo: no calls of this group are being coalesced");
   TORCH_CHECK(!region_->open || region_ == Region::current(),
               "rondo: the thread that began to coalesce calls must also end it");
   const auto region = std::exchange(region_, nullptr);
+  lock.unlock();
   CallInfo info{.type = Type::COALESCED, .name = "coalesced calls"};
-  auto work = c10::make_intrusive<Work>(member_, std::move(info), ++sequence_, region);
+  auto work = c10::make_intrusive<Work>(member, std::move(info), ++sequence_, region);
   if (!region->open || --region->groups > 0) return work;
   region->start();
   work->started({}, region->stream);
-  if (region->profiled && !region->stream) region->pending.whenDone(member_->completer, [] {});
+  if (region->profiled && !region->stream) region->pending.whenDone(member->completer, [] {});
   return work;
 }
 
-void Backend::leaveRegion() {
-  const auto region = std::exchange(region_, nullptr);
-  if (region && region == Region::current()) region->abandon();
+void Backend::leave(const std::shared_ptr<Region>& region) {
+  if (region && region == Region::current())
+    region->abandon("the group was shut down before the end of the coalescing region");
 }
 
 } // namespace rondo::compat

@@ -49,6 +49,7 @@ class Member {
 
   Calls calls; ///< destroyed last, when the communicator has ended the calls
   Communicator communicator;
+  std::mutex stream_mutex; ///< from setStream() until the call on that stream has been made
   const std::shared_ptr<const Teller> teller;
   Completer completer; ///< destroyed before the members above, which it uses
   /// Null on devices and in a group of one rank. Destroyed before the completer, which may wait for
@@ -74,8 +75,8 @@ struct Region {
            const std::shared_ptr<AfterCall>& call, const Messages& received);
   /// Starts the calls.
   void start();
-  /// Ends all calls with an error instead of starting them.
-  void abandon();
+  /// Ends all calls with Error(aborted, why) instead of starting them.
+  void abandon(const char* why);
 
   std::atomic<bool> open{true};
   int groups = 0;                    ///< groups that have not ended their part of the region

@@ -1,5 +1,6 @@
 """Proves that wrong arguments are typed errors that name the problem, and break nothing."""
 
+import functools
 import pickle
 import unittest
 
@@ -114,8 +115,14 @@ class Arguments(unittest.TestCase):
         self.refused("threads: the number of ranks is 0", rondo.threads, 0)
         self.refused("rank and size belong together", rondo.init, rank=1)
         self.refused("unique_id has 3 bytes, not 128", rondo.init, rank=0, size=1, unique_id=b"abc")
-        self.refused("no option colour.*algorithm", rondo.init, colour="red")
-        self.refused("option timeout has a value of a wrong type", rondo.init, timeout="long")
+        for name, function in (("init", rondo.init),
+                               ("join", functools.partial(rondo.join, b"x" * 128)),
+                               ("threads", functools.partial(rondo.threads, 2)),
+                               ("run", functools.partial(rondo.run, None, 2))):
+            self.refused(f"^{name}: there is no option colour.*algorithm", function, colour="red")
+            self.refused(f"^{name}: option timeout has a value of a wrong type", function,
+                         timeout="long")
+            self.refused(f"^{name}: a duration is not", function, timeout=-1)
         self.refused("threads: RONDO_ALGO .*: unknown algorithm 'none'; valid: ", rondo.threads, 2,
                      algorithm="none")
         self.refused("no-such.csv", rondo.threads, 2, rules_file="no-such.csv",

@@ -212,6 +212,24 @@ class Failures(unittest.TestCase):
             rondo.run(job, 3)
         self.assertEqual(unhandled, [])
 
+    def test_run_ends_calls_in_communicators_that_jobs_made(self):
+        """Also in one that is made after the job of rank 1 has raised."""
+        told = []
+
+        def job(comm):
+            part = comm.split(0)
+            if comm.rank == 1:
+                raise KeyError("no such row")
+            for call in (part.barrier, lambda: comm.shrink([1]).barrier()):
+                try:
+                    told.append(call())
+                except rondo.Error as error:
+                    told.append(error.code)
+                    self.assertIn("the job of rank 1 raised KeyError", str(error))
+        with self.assertRaisesRegex(KeyError, "no such row"):
+            rondo.run(job, 2, timeout=5)
+        self.assertEqual(told, ["aborted", "aborted"])
+
     def test_run_ends_the_threads_that_began(self):
         began, ended = [], []
 

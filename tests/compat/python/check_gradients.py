@@ -1,5 +1,6 @@
 """Proves that GradientReducer averages what Python computes, and refuses wrong use by name."""
 
+import copy
 import os
 import pathlib
 import subprocess
@@ -62,6 +63,35 @@ class Gradients(unittest.TestCase):
             numpy.testing.assert_array_equal(gradients[0], numpy.full(5, 3.0))
             self.assertEqual(gradients[1].dtype, numpy.float32)
 
+    # The reducer sends its own arrays: an array that the program put in their place would be lost.
+    def test_assigned_gradients_are_copied(self):
+        def job(comm, values):
+            reducer = rondo.GradientReducer(comm, values)
+            gradients = reducer.gradients
+            reducer.begin()
+            for key in (1, 0):
+                gradients[key] = numpy.full(3, comm.rank + key)
+                gradients[key] += 1
+                reducer.ready(key)
+            reducer.wait()
+            with self.assertRaises(ValueError):
+                gradients[0] = numpy.zeros(2)
+            for change in (lambda: gradients.clear(), lambda: gradients.pop(0)):
+                self.assertRaises(TypeError, change)
+            if isinstance(values, dict):
+                gradients.update({0: gradients[1] * 2})
+                self.assertRaises(KeyError, lambda: gradients.update({5: numpy.zeros(3)}))
+            else:
+                gradients[0] = gradients[1] * 2
+                self.assertRaises(TypeError, lambda: gradients.append(numpy.zeros(3)))
+            return copy.deepcopy(gradients)
+
+        for values in ([numpy.zeros(3), numpy.zeros(3)], {0: numpy.zeros(3), 1: numpy.zeros(3)}):
+            for got in rondo.run(lambda comm: job(comm, copy.deepcopy(values)), ranks=2):
+                self.assertIs(type(got), type(values))
+                numpy.testing.assert_array_equal(got[1], numpy.full(3, 2.5))
+                numpy.testing.assert_array_equal(got[0], numpy.full(3, 5.0))
+
     def test_hooks(self):
         def job(comm, hook):
             reducer = rondo.GradientReducer(comm, [numpy.zeros((8, 8), "f4")], hook=hook)
@@ -94,6 +124,8 @@ class Gradients(unittest.TestCase):
         for wrong in ([read_only], [numpy.zeros((4, 4)).T[:2]], {"x": "text"}):
             with self.assertRaises((rondo.ArgumentError, rondo.DTypeError)):
                 rondo.GradientReducer(comm, wrong)
+        with self.assertRaisesRegex(rondo.ArgumentError, "comm is not a rondo.Communicator"):
+            rondo.GradientReducer({"x": numpy.zeros(2)}, comm)
         reducer = rondo.GradientReducer(comm, {"x": numpy.zeros(2)})
         for name in ("y", 0):
             with self.assertRaisesRegex(rondo.ArgumentError, "no parameter"):

@@ -79,6 +79,20 @@ class Spark(unittest.TestCase):
             self.assertIsInstance(tables[0], pyarrow.Table)
             self.assertEqual(sum(table.num_rows for table in tables), 1001)
 
+    def test_a_partition_without_rows_has_all_columns(self):
+        frame = self.spark.createDataFrame([(1, [1.0, 2.0], "a")],
+                                           "i long, pair array<double>, s string")
+        data = frame.repartition(RANKS)  # one rank gets the row
+        arrays = rondo.spark.run(lambda comm, data: data, RANKS, data)
+        tables = rondo.spark.run(lambda comm, data: data, RANKS, data, format="arrow")
+        arrays.sort(key=lambda part: len(part["i"]))
+        self.assertEqual([{name: array.shape for name, array in part.items()} for part in arrays],
+                         [{"i": (0,), "pair": (0, 0), "s": (0,)},
+                          {"i": (1,), "pair": (1, 2), "s": (1,)}])
+        self.assertEqual(arrays[0]["i"].dtype, arrays[1]["i"].dtype)
+        self.assertEqual(tables[0].schema.types, tables[1].schema.types)
+        self.assertEqual(sorted(table.num_rows for table in tables), [0, 1])
+
     def test_lists_of_different_lengths_are_refused(self):
         frame = self.spark.createDataFrame([([1.0],), ([1.0, 2.0, 3.0],)] * 4, "x array<double>")
         with self.assertRaisesRegex(rondo.Error, 'column "x" has lists of different lengths'):

@@ -9,7 +9,7 @@ import time
 import traceback
 
 MODULES = ["collectives", "semantics", "callbacks", "faults", "training", "cplusplus", "elastic",
-           "ends", "handles", "layouts", "messages", "package"]
+           "ends", "handles", "layouts", "messages", "package", "threads"]
 
 
 def main():

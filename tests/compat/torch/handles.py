@@ -1,5 +1,5 @@
 """Tests handles of calls: after their group has ended, after a wait with a timeout, and in a
-coalescing region that has calls of several groups."""
+coalescing region that has calls of several groups, or a call that is refused."""
 
 import datetime
 import time
@@ -172,6 +172,41 @@ def abandoned(rank, size):
     data = torch.ones(10)
     dist.all_reduce(data)
     same(data, torch.full((10,), float(size)))
+
+
+def refused(rank, size):
+    """A program catches the exception of one operation of a batch, and goes on. None of the batch's
+    operations was made, not even a receive that had begun to wait for its message."""
+    part, right, left = group(), (rank + 1) % size, (rank - 1) % size
+
+    def exchange(value, tag):
+        got = torch.zeros(5)
+        works = dist.batch_isend_irecv([
+            dist.P2POp(dist.isend, torch.full((5,), value), right, tag=tag),
+            dist.P2POp(dist.irecv, got, left, tag=tag)])
+        for work in works:
+            work.wait()
+        same(got, torch.full((5,), value))
+
+    for tag in (0, 5):
+        wrong = torch.empty(4, dtype=torch.uint4)
+        early = torch.zeros(5)
+        with raises(ValueError, "send", "whole bytes"):
+            dist.batch_isend_irecv([dist.P2POp(dist.irecv, early, left, tag=tag),
+                                    dist.P2POp(dist.isend, torch.ones(5), right, tag=tag),
+                                    dist.P2POp(dist.isend, wrong, right, tag=tag)])
+        for among in (part, None):
+            data = torch.full((10,), float(rank))
+            dist.broadcast(data, size - 1, group=among)
+            same(data, torch.full((10,), size - 1.0))
+        dist.barrier()  # a rank's receive could get what another rank sends after its refused batch
+        exchange(2.0, tag)
+        same(early, torch.zeros(5))
+
+
+def test_the_program_goes_on_after_a_refused_batch():
+    for size in (2, 3):
+        ranks(size, refused)
 
 
 def test_a_rank_leaves_although_the_program_has_a_handle():

@@ -127,6 +127,13 @@ def refusals(rank, size):
             dist.scatter(tall, wide)
     with raises(ValueError, "all_reduce", "2 tensors"):
         dist.group.WORLD._get_backend(torch.device("cpu")).allreduce([matrix, matrix])
+    # None of several calls is made if one is refused.
+    flags, options = torch.full((3,), 1 << rank), dist.AllreduceCoalescedOptions()
+    options.reduceOp = dist.ReduceOp.BOR
+    with raises(ValueError, "all_reduce_coalesced", "bor", "float"):
+        dist.group.WORLD._get_backend(torch.device("cpu")).allreduce_coalesced(
+            [flags, torch.ones(3)], options)
+    same(flags, torch.full((3,), 1 << rank))
     # Nothing was sent, so the group still works.
     dist.all_reduce(matrix)
     same(matrix, torch.full((4, 6), float(size)))

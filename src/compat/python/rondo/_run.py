@@ -2,8 +2,7 @@
 
 import threading
 
-from rondo._errors import ArgumentError
-from rondo._rondo import threads
+from rondo._rondo import _threads_of_run
 
 
 def _text(error):
@@ -19,23 +18,21 @@ def _text(error):
 def run(job, ranks, **options):
     """Calls job(comm) on one thread for each of `ranks` ranks; returns the results in their order.
 
-    If a job raises, the other ranks' calls end with an Error that says so, and run() raises what
-    the first one raised. Ctrl-C does the same. Options are those of init().
+    If a job raises, the other ranks' calls end with an Error that says so, also calls in
+    communicators that they made by comm.split(), shrink() and grow(). run() raises what the first
+    one raised. Ctrl-C does the same. Options are those of init().
 
     >>> rondo.run(lambda comm: comm.rank * 10, ranks=3)
     [0, 10, 20]
     """
-    comms = threads(ranks, **options)
+    comms = _threads_of_run(ranks, **options)
     results = [None] * ranks
     raised = []
     ended = threading.Semaphore(0)  # Thread.join() forgets the thread when Ctrl-C interrupts it
 
     def abort(reason):
-        for comm in comms:  # any rank ends all; a job may have closed its own
-            try:
-                return comm.abort(reason)
-            except ArgumentError:
-                pass
+        for comm in comms:  # with the communicators that jobs made of theirs
+            comm._abort_family(reason)
 
     def work(comm):
         try:

@@ -49,6 +49,8 @@ def run(fn, num_proc=None, data=None, *, format="numpy", args=(), spark=None, **
     format    how fn gets its partition. "numpy": dict of column name and array; a column of lists
               of equal length is an array with one more dimension. "arrow": pyarrow.Table.
               "batches": iterator of pyarrow.RecordBatch, for partitions larger than memory.
+              A partition without rows has all columns, of length 0 (lists: shape (0, 0)), but may
+              have no batches.
     options   those of rondo.init()
 
     Returns what fn returned, by rank. Results travel through the driver: return weights, not data.
@@ -82,7 +84,8 @@ def run(fn, num_proc=None, data=None, *, format="numpy", args=(), spark=None, **
         source = data
     else:
         source = data.repartition(num_proc)
-    task = _Task(fn, num_proc, None if data is None else format, tuple(args), options)
+    task = _Task(fn, num_proc, None if data is None else format,
+                 None if data is None else data.schema, tuple(args), options)
     ranks = source.mapInArrow(task, "rank int, result binary", barrier=True)
     try:
         # Spark does not try the last stage of a job again, so results take a shuffle.
@@ -95,8 +98,8 @@ def run(fn, num_proc=None, data=None, *, format="numpy", args=(), spark=None, **
 class _Task:
     """What each task of the stage does. Spark calls it with the partition's batches."""
 
-    def __init__(self, fn, size, format, args, options):
-        self.fn, self.size, self.format = fn, size, format
+    def __init__(self, fn, size, format, schema, args, options):
+        self.fn, self.size, self.format, self.schema = fn, size, format, schema
         self.args, self.options = args, options
 
     def __call__(self, batches):
@@ -116,7 +119,8 @@ class _Task:
                           **self.options)
         with comm:
             try:
-                taken = () if self.format is None else (_taken(batches, self.format, pyarrow),)
+                taken = () if self.format is None else (
+                    _taken(batches, self.format, self.schema, pyarrow),)
                 result = pickle.dumps(self.fn(comm, *taken, *self.args))
             except Exception as error:
                 raise _told(comm, error)
@@ -179,13 +183,17 @@ def _failure(error):
                  told["code"], told["culprit"], "rondo.spark.run")
 
 
-def _taken(batches, format, pyarrow):
+def _taken(batches, format, schema, pyarrow):
     if format == "batches":
         return batches
     all = list(batches)
-    table = pyarrow.Table.from_batches(all) if all else None
-    if format == "arrow" or table is None:
-        return table if format == "arrow" else {}
+    if all:
+        table = pyarrow.Table.from_batches(all)
+    else:  # Spark passes no batch of an empty partition
+        from pyspark.sql.pandas.types import to_arrow_schema
+        table = to_arrow_schema(schema).empty_table()
+    if format == "arrow":
+        return table
     return {name: _array(name, table.column(name), pyarrow) for name in table.column_names}
 
 

@@ -3,7 +3,10 @@
 #include <rondo/torch.h>
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdio>
+#include <memory>
+#include <vector>
 
 namespace nn = torch::nn;
 
@@ -42,7 +45,7 @@ int main() {
   }
   rondo::GradientOptions options;
   options.bucket_bytes = {4096}; // gives several buckets, although the model is small
-  rondo::TorchDataParallel parallel(comm, model, options);
+  auto parallel = std::make_unique<rondo::TorchDataParallel>(comm, model, options);
   torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
 
   for (int step = 0; step < 20; ++step) {
@@ -50,11 +53,18 @@ int main() {
     const auto images = numbers({8, 1, 16, 16}, shard);
     const auto labels = (torch::arange(8) + shard) % 10;
     optimizer.zero_grad();
-    parallel.begin();
+    parallel->begin();
     auto loss = nn::functional::cross_entropy(model.forward(images), labels);
     loss.backward();
-    parallel.wait();
+    parallel->wait();
     optimizer.step();
     std::printf("%d %d %.9g\n", comm.rank(), step, loss.item<double>());
   }
+
+  // The module outlives the reducer, and keeps its gradients.
+  std::vector<torch::Tensor> last;
+  for (const auto& weights : model.parameters()) last.push_back(weights.grad().clone());
+  parallel.reset();
+  for (std::size_t i = 0; i < last.size(); ++i)
+    if (!torch::equal(model.parameters()[i].grad(), last[i])) return 1;
 }
