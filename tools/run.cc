@@ -17,12 +17,12 @@ Action addRun(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option(
          "--restart", options->restarts,
          "Restart ranks that were killed or have failed, at most this many times in all, as "
-         "ranks that join (RONDO_JOIN=1). For `rondo train --elastic` and programs whose "
-         "ranks can join")
+         "ranks that join (RONDO_JOIN=1), but not after status 2 (wrong arguments) or 130 "
+         "(stopped). For `rondo train --elastic` and programs whose ranks can join")
       ->check(CLI::Range(0, 1000000));
   app->add_option("--least", options->least,
                   "When a rank was killed or has failed, let the others go on while at least this "
-                  "many are left; 0: end the job")
+                  "many are left or have succeeded; 0: end the job")
       ->check(CLI::Range(0, 4096));
   app->add_option(
       "--bind", options->bind,

@@ -13,6 +13,9 @@ namespace rondo::tools {
 /// already have received.
 inline constexpr std::chrono::milliseconds kOneAsking{1000};
 
+/// Exit status of a rank that SIGINT or SIGTERM has asked to end, as shells report SIGINT.
+inline constexpr int kStopped = 130;
+
 struct SpawnOptions {
   int ranks = 2;
   std::vector<std::string> command; ///< program (searched in PATH) and its arguments
@@ -20,15 +23,17 @@ struct SpawnOptions {
   std::string bind = {};            ///< as RONDO_BIND, which is used if this is empty
   bool report_status = true;        ///< name on stderr the first rank with a status that is not 0
   /// So many times in all, a rank that was killed or has failed is started again, with RONDO_JOIN=1
-  /// in its environment: it must join the others, which go on.
+  /// in its environment: it must join the others, which go on. Not if all others end, too, or if
+  /// its status is kUsage or kStopped, since that concerns all ranks.
   int restarts = 0;
-  /// Not 0: the job goes on, and can still succeed, as long as so many ranks are left.
+  /// Not 0: the job goes on, and can still succeed, as long as so many ranks are left or have ended
+  /// with 0. Ends with kUsage and kStopped are as without it.
   int least = 0;
   /// How long the other ranks may go on once one has failed or a signal came; then SIGTERM, and a
   /// second later SIGKILL.
   std::chrono::milliseconds grace{5000};
-  /// After a signal the ranks may take as long as they need, until one of them has failed or a
-  /// signal comes again, which kills them.
+  /// After a signal the ranks may take as long as they need, until one of them has failed (with
+  /// another status than kStopped) or a signal comes again, which kills them.
   bool patient = false;
 };
 

@@ -27,8 +27,14 @@ namespace rondo::tools {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int kCannotStart = 127;
 constexpr std::chrono::milliseconds kAfterTerm{1000}; ///< from SIGTERM to SIGKILL
+/// After a rank has failed, others that have the same error end in this time: the job has failed
+/// then, and needs no new rank.
+constexpr std::chrono::milliseconds kTogether{500};
+constexpr std::size_t kLongestLine = std::size_t{1} << 20; ///< of tagged output; the rest follows
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorCode::system, what + ": " + std::strerror(errno));
@@ -54,6 +60,12 @@ std::vector<std::string> environmentWith(const std::vector<std::string>& set) {
     if (!replaced) variables.emplace_back(word);
   }
   return variables;
+}
+
+/// Not negative, and rounded up.
+std::chrono::milliseconds until(Clock::time_point time) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now());
+  return std::max(left, std::chrono::milliseconds(0));
 }
 
 } // namespace
@@ -90,14 +102,14 @@ int Job::run() {
   endRemains();
   closing_ = true;
   for (Child& child : children_) {
-    for (Output& output : child.outputs) drain(child, output);
+    for (Output& output : child.outputs) drain(child, output, Amount::all);
   }
   return status_ == 0 && lost_ ? kError : status_;
 }
 
-bool Job::anyRunning() const {
-  return std::any_of(children_.begin(), children_.end(),
-                     [](const Child& child) { return child.running; });
+std::size_t Job::running() const {
+  return static_cast<std::size_t>(std::count_if(children_.begin(), children_.end(),
+                                                [](const Child& child) { return child.running; }));
 }
 
 /// Signals the rank and the processes that it started, except those that have left its group.
@@ -196,18 +208,19 @@ void Job::step(std::chrono::milliseconds most) {
       sources.emplace_back(&child, &output);
     }
   }
-  const auto wait = static_cast<int>(waitAtMost(most).count());
-  if (poll(polls.data(), polls.size(), wait) < 0 && errno != EINTR) fail("poll");
+  auto wait = waitAtMost(most);
+  if (!losses_.empty()) wait = std::min(wait, until(losses_.front().decided));
+  if (poll(polls.data(), polls.size(), static_cast<int>(wait.count())) < 0 && errno != EINTR)
+    fail("poll");
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (polls[own + i].revents != 0) drain(*sources[i].first, *sources[i].second);
   }
   takeNews();
+  decide();
 }
 
 std::chrono::milliseconds Job::waitAtMost(std::chrono::milliseconds most) const {
-  if (!next_) return most;
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*next_ - Clock::now());
-  return std::clamp(left + std::chrono::milliseconds(1), std::chrono::milliseconds(0), most);
+  return next_ ? std::min(until(*next_), most) : most;
 }
 
 /// Handles all events except output.
@@ -265,6 +278,14 @@ void Job::reap() {
       else noteEnd(rank, status);
     }
   }
+  // Processes that ranks have started and left, which are children of this one now.
+  siginfo_t ended{};
+  while (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0) {
+    const pid_t pid = std::exchange(ended.si_pid, 0);
+    const auto is = [pid](const Child& child) { return child.running && child.pid == pid; };
+    if (std::any_of(children_.begin(), children_.end(), is)) return; // SIGCHLD is pending
+    waitpid(pid, nullptr, WNOHANG);
+  }
 }
 
 /// Handles a rank that was stopped. Ranks that were stopped by a program, such as a debugger, stay
@@ -278,21 +299,40 @@ void Job::noteStop(const Child& child, int signal) {
   signalRank(child, SIGCONT);
 }
 
-/// Whether the job goes on without this rank, or with the rank started again.
-bool Job::goesOn(std::size_t rank, int status) {
+/// Whether the job may go on after a rank has ended so. Wrong arguments and stops concern all
+/// ranks.
+bool Job::mayGoOn(int status) const {
   if (stopping_ || reported_ || interrupted_ || status_ != 0) return false;
-  const auto left = std::count_if(children_.begin(), children_.end(),
-                                  [](const Child& child) { return child.running; });
-  const bool again = restarts_left_ > 0 && left > 0;
-  if (!again && (options_.least == 0 || left < options_.least)) return false;
-  std::fprintf(stderr, "rondo: rank %zu (pid %d) %s; %s\n", rank,
-               static_cast<int>(children_[rank].pid), endText(status).c_str(),
-               again ? "starting it again" : "the others go on");
+  if (restarts_left_ == 0 && options_.least == 0) return false;
+  return !WIFEXITED(status) || (WEXITSTATUS(status) != kUsage && WEXITSTATUS(status) != kStopped);
+}
+
+/// Whether the job goes on without the rank, or with the rank started again.
+bool Job::goesOn(const Loss& loss) {
+  if (stopping_ || reported_ || status_ != 0) return false;
+  const bool may_start = restarts_left_ > 0 && anyRunning();
+  const int good = static_cast<int>(running()) + succeeded_;
+  if (!may_start && (options_.least == 0 || good < options_.least)) return false;
+  const bool again = may_start && !interrupted_; // a signal came after the loss
+  Child& child = children_[loss.rank];
+  std::fprintf(stderr, "rondo: rank %zu (pid %d) %s; %s\n", loss.rank, static_cast<int>(child.pid),
+               endText(loss.status).c_str(),
+               again          ? "starting it again"
+               : anyRunning() ? "the others go on"
+                              : "the others have ended");
   if (!again) return true;
   --restarts_left_;
-  Child& child = children_[rank];
-  for (Output& output : child.outputs) drain(child, output);
-  return start(static_cast<int>(rank), true);
+  for (Output& output : child.outputs) drain(child, output, Amount::all);
+  return start(static_cast<int>(loss.rank), true);
+}
+
+/// Decides what the losses mean that are due.
+void Job::decide() {
+  while (!losses_.empty() && (!anyRunning() || Clock::now() >= losses_.front().decided)) {
+    const Loss loss = losses_.front();
+    losses_.erase(losses_.begin());
+    if (!goesOn(loss)) failBy(loss.rank, loss.status);
+  }
 }
 
 void Job::noteEnd(std::size_t rank, int status) {
@@ -301,12 +341,21 @@ void Job::noteEnd(std::size_t rank, int status) {
   launch_.ended(static_cast<int>(rank));
   const bool had_terminal = terminal_.isLentTo(child.pid);
   if (had_terminal) terminal_.takeBack();
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+    ++succeeded_;
+    return;
+  }
   // Ctrl-C has reached this rank alone, but is meant for all.
   const bool by_terminal = had_terminal && WIFSIGNALED(status) &&
                            (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT);
   if (by_terminal) endBySignal(WTERMSIG(status));
-  if (goesOn(rank, status)) return;
+  if (mayGoOn(status)) losses_.push_back({rank, status, Clock::now() + kTogether});
+  else failBy(rank, status);
+}
+
+/// The job fails because of this rank, or fails already.
+void Job::failBy(std::size_t rank, int status) {
+  const Child& child = children_[rank];
   const bool own_doing = stopping_ || reported_ || interrupted_.has_value();
   // Other ranks may notice the broken connections of a dead rank and end before its parent sees its
   // death. So a rank that was killed by a signal is the cause, even if another rank ended earlier.
@@ -316,7 +365,9 @@ void Job::noteEnd(std::size_t rank, int status) {
     status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     cause_ = static_cast<int>(rank);
     cause_killed_ = killed;
-    startGrace();
+    // A rank that has stopped as it was asked to says nothing of the others, which may take longer.
+    const bool stopped = WIFEXITED(status) && WEXITSTATUS(status) == kStopped;
+    if (!(options_.patient && interrupted_ && stopped)) startGrace();
   }
   // Ranks that this launcher ended, or that fail because another did, need no line.
   if (killed || (cause && options_.report_status && !own_doing)) {
@@ -393,25 +444,29 @@ void Job::noteLoss(int fd) {
 }
 
 /// Passes on what a rank wrote, line by line. The rank's next write fails where this one does.
-void Job::drain(const Child& child, Output& output) {
+void Job::drain(const Child& child, Output& output, Amount amount) {
   if (!output.from) return;
   const auto rank = static_cast<std::size_t>(&child - children_.data());
   const std::string tag = "[" + std::to_string(rank) + "] ";
   std::array<char, 65536> buffer;
-  ssize_t n;
-  std::string text;
+  // A process may write faster than this one reads, so there is always an end.
+  ssize_t left = amount == Amount::all ? fcntl(output.from.get(), F_GETPIPE_SZ) + 1 : 1;
+  ssize_t n = 1;
   bool written = true;
-  while (written && (n = read(output.from.get(), buffer.data(), buffer.size())) > 0) {
+  for (; written && left > 0 && (n = read(output.from.get(), buffer.data(), buffer.size())) > 0;
+       left -= n) {
+    std::string text;
     for (const char c : std::string_view(buffer.data(), static_cast<std::size_t>(n))) {
       output.line += c;
-      if (c != '\n') continue;
+      if (output.line.size() == kLongestLine && c != '\n') output.line += '\n';
+      if (output.line.back() != '\n') continue;
       text += tag + output.line;
       output.line.clear();
     }
     written = write(output.to, text);
-    text.clear();
   }
-  if (written && n < 0 && (errno == EAGAIN || errno == EINTR) && !closing_) return;
+  const bool open = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+  if (written && open && !closing_) return;
   if (written && !output.line.empty()) write(output.to, tag + output.line + "\n");
   output.line.clear();
   output.from = {};

@@ -49,17 +49,29 @@ class Job {
     int to = -1;
     std::string line; ///< not complete yet
   };
+  /// How much drain() reads: what one call of read() returns, or all that a pipe can hold.
+  enum class Amount { some, all };
   struct Child {
     pid_t pid = -1; ///< and process group
     bool running = false;
     std::array<Output, 2> outputs;
   };
+  /// A rank that was killed or has failed, for which it is not decided whether the job goes on.
+  struct Loss {
+    std::size_t rank;
+    int status;
+    Clock::time_point decided; ///< at this time, or when all other ranks have ended
+  };
 
   bool start(int rank, bool again = false);
-  bool goesOn(std::size_t rank, int status);
+  bool mayGoOn(int status) const;
+  bool goesOn(const Loss& loss);
+  void decide();
+  void failBy(std::size_t rank, int status);
+  std::size_t running() const;
   std::vector<std::string> variablesOf(int rank, bool again) const;
   void become(int rank, const std::array<Descriptor, 2>& outputs);
-  bool anyRunning() const;
+  bool anyRunning() const { return running() > 0; }
   static void signalRank(const Child& child, int signal);
   void signalAll(int signal);
 
@@ -79,7 +91,7 @@ class Job {
 
   bool write(int fd, std::string_view text);
   void noteLoss(int fd);
-  void drain(const Child& child, Output& output);
+  void drain(const Child& child, Output& output, Amount amount = Amount::some);
 
   const Settings settings_;
   const SpawnOptions& options_;
@@ -87,6 +99,8 @@ class Job {
   Descriptor
       rendezvous_file_; ///< a file in memory, where the ranks leave an id for those that join
   int restarts_left_ = 0;
+  std::vector<Loss> losses_;
+  int succeeded_ = 0; ///< ranks that ended with 0
   Terminal terminal_;
   std::vector<Child> children_;
   std::optional<Clock::time_point> next_; ///< end of the present grace period

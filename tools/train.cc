@@ -63,6 +63,7 @@ void printHead(const TrainConfig& config, const Communicator& comm) {
 
 void printEnd(const TrainConfig& config, const TrainReport& report) {
   const std::string& checkpoint = config.options.files.checkpoint;
+  clearProgress();
   if (report.times.step > 0) std::printf("%s\n", timesLine(report.times).c_str());
   if (report.stopped) {
     std::printf("stopped after step %lld%s\n", static_cast<long long>(report.steps),
@@ -127,7 +128,9 @@ bool endedAllRanks(Communicator& comm, Communicator& ends, const std::exception&
 /// once, by rank 0, without a rank.
 int say(const std::exception& error, int rank, std::optional<Communicator>& comm,
         std::optional<Communicator>& ends) {
-  if (!ends || !endedAllRanks(*comm, *ends, error)) return reportError(error, rank);
+  const bool alike = ends && endedAllRanks(*comm, *ends, error);
+  clearProgress();
+  if (!alike) return reportError(error, rank);
   return rank == 0 ? reportError(error) : statusOf(error);
 }
 
@@ -136,10 +139,12 @@ std::function<void(const TrainProgress&)> showOf(const Communicator& comm) {
   return [&comm, display = TrainDisplay(), ranks = comm.size()](const TrainProgress& now) mutable {
     const bool changed = std::exchange(ranks, now.ranks) != now.ranks;
     if (comm.rank() != 0) return;
-    if (changed || !now.recovery.empty())
+    if (changed || !now.recovery.empty()) {
+      clearProgress();
       std::printf("from step %lld on: %d %s%s%s\n", static_cast<long long>(now.total_step),
                   now.ranks, now.ranks == 1 ? "rank" : "ranks", now.recovery.empty() ? "" : "; ",
                   now.recovery.c_str());
+    }
     display(now);
   };
 }
@@ -152,7 +157,7 @@ int trainTogether(Communicator& comm, const TrainConfig& config) {
   else if (comm.rank() == 0) show = TrainDisplay();
   const TrainReport report = trainOn(comm, config, show);
   if (comm.rank() == 0) {
-    if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
+    if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report, comm.size()));
     printEnd(config, report);
   }
   return report.stopped ? kStopped : kSuccess;
@@ -184,6 +189,16 @@ int trainThreads(const TrainConfig& config) {
   return *std::max_element(status.begin(), status.end());
 }
 
+bool isAbort(const std::exception_ptr& fault) {
+  try {
+    if (fault) std::rethrow_exception(fault);
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::aborted;
+  } catch (...) {
+  }
+  return false;
+}
+
 } // namespace
 
 bool stopAsked() { return stop_asked != 0; }
@@ -206,17 +221,16 @@ TrainReport trainHere(const TrainConfig& config,
     });
   }
   for (std::thread& thread : threads) thread.join();
+  // What one rank throws ends the others with `aborted`.
+  std::stable_partition(faults.begin(), faults.end(),
+                        [](const auto& one) { return !isAbort(one); });
   for (const std::exception_ptr& fault : faults)
     if (fault) std::rethrow_exception(fault);
   return reports.front();
 }
 
-void requireHere(const TrainOptions& options) {
-  requireTrainDevice(options.device, options.precision);
-}
-
 int runTrain(const TrainConfig& config) {
-  requireHere(config.options);
+  requireTrainDevice(config.options.device, config.options.precision);
   if (config.show_schedule) {
     std::fputs(trainSchedule(config.options, config.ranks).c_str(), stdout);
     return kSuccess;
@@ -238,7 +252,8 @@ int runTrain(const TrainConfig& config) {
   const bool fit = config.ranks <= static_cast<int>(std::thread::hardware_concurrency());
   const char* const bind = std::getenv("RONDO_BIND");
   if ((!bind || !*bind) && fit) spawn.bind = "core";
-  spawn.least = config.least;
+  // The ranks themselves know whether MIN are left, also when others join.
+  spawn.least = config.options.elastic.ranks.empty() ? 0 : 1;
   spawn.report_status = false; // the ranks report their errors themselves
   spawn.patient = true;        // a stop waits for an evaluation or a long step, and the checkpoint
   return spawnRanks(spawn);

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "rondo/train.h"
+#include "tools/spawn.h"
 
 namespace rondo::tools {
 
 struct TrainConfig {
   TrainOptions options;
   int ranks = 2;
-  int least = 0;         ///< MIN of TrainOptions::elastic; 0: the run is not elastic
   bool launched = false; ///< this process is one of the ranks already
   bool threads = false;
   bool joins = false;         ///< one more rank for an elastic run
@@ -34,9 +34,6 @@ struct TrainConfig {
 /// Returns the same exit statuses as runBench(), and kStopped if SIGINT or SIGTERM ended it
 /// after a step.
 int runTrain(const TrainConfig& config);
-/// Throws one line, before any rank starts, if this machine cannot train with these options.
-void requireHere(const TrainOptions& options);
-inline constexpr int kStopped = 130; ///< as shells report SIGINT
 
 /// Whether a signal has asked the run to end.
 bool stopAsked();
@@ -49,11 +46,11 @@ TrainReport trainHere(const TrainConfig& config,
 std::string trainOptionsText(const TrainConfig& config);
 std::string hashText(std::uint64_t hash); ///< in hexadecimal
 
-/// One JSON object: version, args, options, ranks, test_accuracy, epoch_loss, epoch_accuracy,
-/// parameter_hash (hexadecimal text), steps, stopped, step_ms (the median), step_parts_ms (data,
-/// forward, backward, exposed_communication, optimizer), samples_per_second, bytes_per_step (by the
-/// strategy's formula), held_bytes, seconds. A pipeline adds the object pipeline: its parts
-/// (layers, forward_ms, backward_ms), idle_even, idle_predicted, idle_measured.
-std::string trainJsonText(const TrainConfig& config, const TrainReport& report);
+/// One JSON object: version, args, options, ranks (at the end), test_accuracy, epoch_loss,
+/// epoch_accuracy, parameter_hash (hexadecimal text), steps, stopped, step_ms (the median),
+/// step_parts_ms (data, forward, backward, exposed_communication, optimizer), samples_per_second,
+/// bytes_per_step (by the strategy's formula), held_bytes, seconds. A pipeline adds the object
+/// pipeline: its parts (layers, forward_ms, backward_ms), idle_even, idle_predicted, idle_measured.
+std::string trainJsonText(const TrainConfig& config, const TrainReport& report, int ranks);
 
 } // namespace rondo::tools

@@ -18,6 +18,7 @@
 #include "tools/command_options.h"
 #include "tools/parse.h"
 #include "tools/train_cli.h"
+#include "tools/train_display.h"
 #include "tools/train_sweep.h"
 
 namespace rondo::tools {
@@ -235,10 +236,10 @@ void takeElastic(TrainConfig& config) {
     throw Error(ErrorCode::invalid_argument,
                 "--join needs --rendezvous-file, the file of the run to join");
   elastic.waiting = [limit = elastic.wait](int ranks, int least) {
+    clearProgress();
     std::fprintf(stderr, "rondo train: %d %s here, --elastic needs %d: waiting %g s for %d more\n",
                  ranks, ranks == 1 ? "rank is" : "ranks are", least, limit, least - ranks);
   };
-  config.least = std::max(1, std::atoi(elastic.ranks.c_str())); // train() checks it
 }
 
 /// Returns -p.
@@ -276,6 +277,9 @@ void checkShared(const TrainConfig& config) {
     refuse("--sweep takes no --folds for all lines; a line takes --folds K --fold F");
   if (!config.results.empty() && config.sweep.empty() && !config.allFolds())
     refuse("--results is for --sweep and --folds");
+  // Each rank reads it.
+  if (config.parallel && !std::filesystem::is_regular_file(config.sweep))
+    refuse("--sweep with --parallel takes a regular file, not a pipe or device");
   if (config.shared() && !config.options.elastic.ranks.empty())
     refuse("--elastic is for one run, not for --sweep --parallel or --folds");
 }
@@ -311,6 +315,10 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
                                                    launch.launcher + " started " +
                                                    std::to_string(launch.size) + " ranks");
     }
+    if (config->joins && !config->launched && ranks->count() > 0 && config->ranks != 1)
+      throw Error(ErrorCode::invalid_argument, "-p " + std::to_string(config->ranks) +
+                                                   ", but --join is for one rank: start it again "
+                                                   "for each further one");
     if (config->launched) config->ranks = launch.size;
     takeElastic(*config);
     checkShared(*config);

@@ -24,9 +24,16 @@ std::size_t columns() {
 
 bool TrainDisplay::isTerminal() { return isatty(STDOUT_FILENO) != 0; }
 
+void clearProgress() {
+  if (!isatty(STDOUT_FILENO)) return;
+  std::printf("\r\x1b[K");
+  std::fflush(stdout);
+}
+
 void TrainDisplay::operator()(const TrainProgress& progress) {
   if (progress.test_accuracy >= 0) {
-    std::printf("%s%s\n", terminal_ ? "\r\x1b[K" : "", epochLine(progress).c_str());
+    clearProgress();
+    std::printf("%s\n", epochLine(progress).c_str());
   } else {
     const auto now = std::chrono::steady_clock::now();
     if (now - drawn_ < (terminal_ ? kRedraw : std::chrono::milliseconds(kPlainLines))) return;

@@ -19,6 +19,9 @@ std::string stepLine(const TrainProgress& progress);
 /// a rank without layers "step 1.21 ms, on a rank that only serves".
 std::string timesLine(const TrainTimes& times);
 
+/// Clears the progress bar, if standard output is a terminal: the next text begins there.
+void clearProgress();
+
 class TrainDisplay {
  public:
   void operator()(const TrainProgress& progress);

@@ -44,7 +44,9 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
 
 } // namespace
 
-std::string trainOptionsText(const TrainConfig& config) { return optionsJson(config).dump(); }
+std::string trainOptionsText(const TrainConfig& config) {
+  return optionsJson(config).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 std::string hashText(std::uint64_t hash) {
   std::array<char, 32> text;
@@ -52,14 +54,14 @@ std::string hashText(std::uint64_t hash) {
   return text.data();
 }
 
-std::string trainJsonText(const TrainConfig& config, const TrainReport& report) {
+std::string trainJsonText(const TrainConfig& config, const TrainReport& report, int ranks) {
   using Json = nlohmann::ordered_json;
   Json json;
   json["version"] = 1;
   json["rondo"] = kVersion;
   json["args"] = config.arguments;
   json["options"] = optionsJson(config);
-  json["ranks"] = config.ranks;
+  json["ranks"] = ranks;
   json["test_accuracy"] = report.test_accuracy;
   json["epoch_loss"] = report.epoch_loss;
   json["epoch_accuracy"] = report.epoch_accuracy;

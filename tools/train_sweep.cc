@@ -37,6 +37,36 @@ std::string contents(const std::string& path) {
   return *std::move(text);
 }
 
+/// Adds the name of the line to the errors of the action.
+auto named(const TrainConfig& common, const SweepLine& line, const auto& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    const std::string where = (common.sweep.empty() ? "" : "sweep, ") + line.name + ": ";
+    throw Error(error.code(), where + error.what());
+  }
+}
+
+/// Refuses what cannot be trained, and what is for the whole sweep or for another command.
+void checkLine(const TrainConfig& common, const TrainConfig& config) {
+  const TrainOptions& options = config.options;
+  const auto refuseOption = [](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, what);
+  };
+  const bool files = !options.files.checkpoint.empty() || !options.files.metrics.empty() ||
+                     !options.files.trace.empty() || !config.json.empty() ||
+                     !config.results.empty();
+  if (files || !config.sweep.empty() || config.show_schedule || config.joins)
+    refuseOption(
+        "a run takes no --sweep, --checkpoint, --metrics, --trace, --json, --results, "
+        "--show-schedule, --join");
+  if (common.shared() && config.ranks != 1)
+    refuseOption("-p " + std::to_string(config.ranks) + ", but each run is trained on one rank");
+  if (options.folds.count > 0 && options.folds.number == 0)
+    refuseOption("--folds without --fold: a run trains one fold");
+  requireTrainOptions(options, config.ranks);
+}
+
 /// Config of one line's run: the common options without those for the whole sweep, and
 /// the line's own.
 TrainConfig configOf(const TrainConfig& common, const SweepLine& line) {
@@ -46,25 +76,10 @@ TrainConfig configOf(const TrainConfig& common, const SweepLine& line) {
   config.results.clear();
   config.options.files.report.clear();
   if (common.shared()) config.ranks = 1;
-  const std::string where = (common.sweep.empty() ? "" : "sweep, ") + line.name + ": ";
-  try {
+  named(common, line, [&] {
     parseTrain(line.settings, config);
-    requireHere(config.options);
-  } catch (const Error& error) {
-    throw Error(error.code(), where + error.what());
-  }
-  const TrainOptions& options = config.options;
-  const auto refuseOption = [&where](const std::string& what) {
-    throw Error(ErrorCode::invalid_argument, where + what);
-  };
-  const bool files = !options.files.checkpoint.empty() || !options.files.metrics.empty() ||
-                     !options.files.trace.empty();
-  if (files || !config.sweep.empty() || config.show_schedule)
-    refuseOption("a run takes no --sweep, --checkpoint, --metrics, --trace, --show-schedule");
-  if (common.shared() && config.ranks != 1)
-    refuseOption("-p " + std::to_string(config.ranks) + ", but each run is trained on one rank");
-  if (options.folds.count > 0 && options.folds.number == 0)
-    refuseOption("--folds without --fold: a run trains one fold");
+    checkLine(common, config);
+  });
   return config;
 }
 
@@ -229,7 +244,8 @@ int runSweep(const TrainConfig& config) {
   for (const SweepLine& line : results.lines()) configs.push_back(configOf(config, line));
   requireResultFiles(config);
   for (const std::size_t i : results.takeKnown()) {
-    const SweepResult result = trainLine(configs[i], results.lines()[i]);
+    const SweepLine& line = results.lines()[i];
+    const SweepResult result = named(config, line, [&] { return trainLine(configs[i], line); });
     if (stopAsked()) return results.finish(), kStopped; // its last epoch is incomplete
     results.add(i, result);
   }

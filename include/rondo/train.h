@@ -127,10 +127,11 @@ struct TrainReport {
 /// bytes as one that was not interrupted. Only rank 0 reads and writes the file. A run can be
 /// resumed on another number of ranks if the batch can be split among them, and under another
 /// strategy, but not with a hook that keeps residuals per rank. If it leaves or enters strategy
-/// local, or changes the ranks of local, it goes on from the mean of the models and of the
-/// optimizers' states, and slow momentum begins anew. Model, data, batch, seed, remainder, augment,
-/// optimizer and hook must be those of the file; with a hook also bucket_bytes; for ps without bsp
-/// also the kind of consistency and the number of workers. All other options may change.
+/// local, or changes the ranks of local, or switches its slow momentum on or off, it goes on from
+/// the mean of the models and of the optimizers' states, and slow momentum begins anew. Model,
+/// data, batch, seed, remainder, augment, optimizer and hook must be those of the file; with a hook
+/// also bucket_bytes; for ps without bsp also the kind of consistency and the number of workers.
+/// All other options may change.
 ///
 /// Elastic runs (TrainOptions::elastic). If a rank dies, the others shrink, divide the samples of
 /// each further step among themselves, and go on. ddp: from the state of the rank with the most
@@ -172,6 +173,9 @@ RONDO_API Communicator joinTraining(const std::string& rendezvous_file, const Op
 /// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
+/// Throws the errors of train() for options that are wrong, contradict each other, or that the
+/// strategy cannot do on so many ranks; reads no data. Not collective.
+RONDO_API void requireTrainOptions(const TrainOptions& options, int ranks);
 /// Reads the data of a run with these options. Throws what train() would throw for data that are
 /// missing or too few. Not collective.
 RONDO_API void requireTrainData(const TrainOptions& options);

@@ -207,7 +207,8 @@ struct TrainOptions {
   } elastic;
 
   /// Called in every step on every rank, on the thread that called train(). If it returns true on
-  /// any rank, all ranks end after this step. Null: never.
+  /// any rank, all ranks end after this step. On rank 0 also while an elastic run waits for ranks.
+  /// Null: never.
   std::function<bool()> stop;
 };
 

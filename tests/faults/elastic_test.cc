@@ -15,7 +15,9 @@
 #include "job.h"
 #include "support/grid.h"
 #include "support/paths.h"
+#include "support/runs.h"
 #include "support/test.h"
+#include "tests/tools/shell.h"
 
 namespace rondo::test {
 namespace {
@@ -341,10 +343,62 @@ TEST_CASE("fewer ranks than MIN end with a checkpoint and say so", "[command]") 
   CHECK(std::filesystem::exists(run.checkpoint));
 }
 
+namespace {
+
+/// `rondo train --elastic` of `ranks` ranks, the last of which is killed during the run. Then comes
+/// other shell code; $JOB is the launcher, whose errors are in the file err.
+Outcome withoutTheLast(const Folder& folder, int ranks, const std::string& options,
+                       const std::string& then) {
+  return shell("cd " + folder.path.string() +
+                   "\nenv --default-signal=INT $RONDO train --pace 5 --batch 20 --data "
+                   "synthetic:shape=1x8x8,train=2000,test=100 --metrics metrics --checkpoint file "
+                   "-p " +
+                   std::to_string(ranks) + " " + options +
+                   " 2>err &\nJOB=$!\nwhile [ ! -s metrics ]; do sleep 0.01; done\n" +
+                   killRank(ranks - 1) + then + "\nwait $JOB; STATUS=$?; cat err >&2; exit $STATUS",
+               60);
+}
+
+} // namespace
+
+// Proves: the launcher does not end the ranks that wait. (Others have 5 s after the first death.)
+TEST_CASE("fewer ranks than MIN wait as long as --elastic-wait says, also under rondo train") {
+  const Folder folder;
+  const Outcome outcome = withoutTheLast(folder, 2, "--elastic 2:2 --elastic-wait 8", "");
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.status == 3);
+  CHECK(contains(outcome.err, "only 1 of at least 2 ranks are there after step "));
+  CHECK(contains(outcome.err, "--resume goes on from file"));
+  CHECK(!contains(outcome.err, "stopping them"));
+  CHECK(std::filesystem::exists(folder.file("file")));
+}
+
+TEST_CASE("fewer ranks than MIN that wait end with a checkpoint when they are asked to stop") {
+  const Folder folder;
+  const Outcome outcome =
+      withoutTheLast(folder, 2, "--elastic 2:2 --elastic-wait 600",
+                     "while ! grep -q waiting err; do sleep 0.05; done; kill -INT $JOB");
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.status == 130);
+  CHECK(contains(outcome.out, "stopped after step "));
+  CHECK(contains(outcome.out, "--resume goes on from file"));
+  CHECK(std::filesystem::exists(folder.file("file")));
+}
+
+TEST_CASE(
+    "rondo train succeeds without a rank that was killed, and reports the ranks that are left") {
+  const Folder folder;
+  const Outcome outcome = withoutTheLast(folder, 3, "--elastic 2:3 --json json --epochs 2", "");
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.status == 0);
+  CHECK(contains(outcome.err, "the others "));
+  CHECK(contains(readFile(folder.file("json")), "\n  \"ranks\": 2,"));
+}
+
 // Proves: `rondo run --restart` brings a killed rank back into the run, and the command succeeds.
 TEST_CASE("a killed rank is started again by the launcher and joins the run") {
   const Folder folder;
-  const Run run{.transport = "shm", .strategy = "ddp", .limits = "2:4", .epochs = 4};
+  const Run run{.transport = "shm", .strategy = "ddp", .limits = "2:4", .epochs = 8};
   // The ranks take the launcher's rendezvous file from their environment; number 9 is that of a
   // restart.
   const std::string script = folder.file("rank");

@@ -208,15 +208,18 @@ TEST_CASE("The training report as JSON contains the hash as text", "[train]") {
   report.epoch_accuracy = {0.8, 0.875};
   report.parameter_hash = 0xffffffffffffff01u;
   report.times = {.step = 5, .data = 0.5, .forward = 1, .backward = 2, .communication = 0.75};
-  const auto json = nlohmann::json::parse(trainJsonText(config, report));
+  const auto json = nlohmann::json::parse(trainJsonText(config, report, 3));
   CHECK(json.at("test_accuracy") == 0.875);
   CHECK(json.at("epoch_loss").size() == 2);
   CHECK(json.at("epoch_accuracy").at(1) == 0.875);
   CHECK(json.at("parameter_hash") == "ffffffffffffff01");
+  CHECK(json.at("ranks") == 3);
   CHECK(json.at("options").at("epochs") == 2);
   CHECK(json.at("options").at("slow") == nlohmann::json{{1, 3.0}});
   CHECK(json.at("options").at("jitter") == nlohmann::json{0.1, 2.0});
   CHECK(json.at("step_ms") == 5);
+  config.options.data = "\xff"; // a path need not be UTF-8
+  CHECK(nlohmann::json::accept(trainOptionsText(config)));
   CHECK(json.at("step_parts_ms").at("exposed_communication") == 0.75);
 }
 

@@ -14,15 +14,15 @@ namespace {
 
 using namespace tools;
 
-/// Status of the launcher when it runs these shell lines. Once they have created a file "ready",
-/// the launcher gets SIGTERM `times` times, with pauses (fewer if it ends before).
+/// Status of the launcher when its ranks run these shell lines. Once they have created a file
+/// "ready", the launcher gets so many SIGTERM, with pauses (fewer if it ends before).
 int statusBehindSignals(const std::string& lines, bool patient, int signals,
-                        std::chrono::milliseconds between = {}) {
+                        std::chrono::milliseconds between = {}, int ranks = 1) {
   const TemporaryFolder folder;
   const pid_t launcher = fork();
   if (launcher == 0) {
     SpawnOptions spawn;
-    spawn.ranks = 1;
+    spawn.ranks = ranks;
     spawn.command = {"sh", "-c", "cd " + folder.file("") + "\n" + lines};
     spawn.grace = std::chrono::milliseconds(100);
     spawn.patient = patient;
@@ -168,6 +168,86 @@ TEST_CASE("run: a patient launcher lets ranks end after a signal; a second signa
   CHECK(statusBehindSignals(deaf, true, 100, kOneAsking) == 128 + SIGKILL);
   // timeout(1) signals the launcher, then its whole process group; that counts as one signal.
   CHECK(statusBehindSignals(slow, true, 2, std::chrono::milliseconds(20)) == 9);
+}
+
+// Proves: the rank that has stopped first is not taken for a failure, which ends the others.
+TEST_CASE("run: a patient launcher waits for a rank that stops later than another", "[run]") {
+  const TemporaryFolder folder;
+  const std::string done = folder.file("done");
+  CHECK(statusBehindSignals("TRAP='exit 130'; [ $RONDO_RANK = 1 ] || TRAP='sleep 2; touch " + done +
+                                "; exit 130'\ntrap \"$TRAP\" TERM\ntouch there$RONDO_RANK\n"
+                                "while [ ! -e there0 ] || [ ! -e there1 ]; do sleep 0.05; done\n"
+                                "touch ready; while :; do sleep 0.05; done",
+                            true, 1, {}, 2) == 130);
+  CHECK(std::filesystem::exists(done));
+}
+
+namespace {
+
+/// Shell code: waits until three ranks have come here.
+const std::string kMeet =
+    "touch here$RONDO_RANK; while [ ! -e here0 ] || [ ! -e here1 ] || [ ! -e here2 ]; do "
+    "sleep 0.05; done; ";
+
+Outcome runThree(const std::string& options, const std::string& lines) {
+  const TemporaryFolder folder;
+  return shell(
+      "cd " + folder.file("") + "\n$RONDO run -p 3 " + options + " -- sh -c '" + lines + "'", 60);
+}
+
+} // namespace
+
+TEST_CASE("run: an error of all ranks starts none again, nor do wrong arguments and stops",
+          "[run]") {
+  for (const char* status : {"2", "130", "3"}) {
+    const bool all = *status == '3';
+    const Outcome outcome = runThree(
+        "--restart 5", "echo rank$RONDO_JOIN; " + kMeet +
+                           (all ? "" : "[ $RONDO_RANK = 1 ] || sleep 1; ") + "exit " + status);
+    INFO(status << ": " << outcome.err);
+    CHECK(std::to_string(outcome.status) == status);
+    CHECK(outcome.out == "rank\nrank\nrank\n");
+    CHECK(!outcome.err.ends_with("again\n"));
+  }
+}
+
+TEST_CASE("run: the job succeeds while as many ranks as --least are left or have succeeded",
+          "[run]") {
+  for (const char* when : {"", "sleep 1; "}) { // rank 0 dies first, or last
+    const std::string lines =
+        kMeet + "if [ $RONDO_RANK = 0 ]; then " + when + "kill -9 $$; fi; echo done";
+    for (const int least : {2, 3}) {
+      const Outcome outcome = runThree("--least " + std::to_string(least), lines);
+      INFO(when << least << ": " << outcome.err);
+      CHECK(outcome.status == (least == 2 ? 0 : 128 + SIGKILL));
+      CHECK(outcome.out == "done\ndone\n");
+    }
+  }
+}
+
+TEST_CASE("run: a rank whose output never pauses does not keep the launcher from signals",
+          "[run]") {
+  const Outcome outcome = shell(
+      "$RONDO run -p 2 --tag -- sh -c 'if [ $RONDO_RANK = 0 ]; then\n"
+      "for I in 1 2 3 4 5 6 7 8; do yes \"\" & done; wait; fi; sleep 1; kill $PPID; sleep 60' "
+      ">/dev/null",
+      30);
+  CHECK(outcome.status == 128 + SIGTERM); // 124: the launcher did not end
+}
+
+TEST_CASE("run: a tagged line without end is passed on in pieces", "[run]") {
+  const Outcome outcome =
+      shell("$RONDO run -p 1 --tag -- sh -c 'head -c 3000000 /dev/zero | tr \"\\0\" x'");
+  CHECK(countOf(outcome.out, "[0] ") == 3);
+  CHECK(std::count(outcome.out.begin(), outcome.out.end(), 'x') == 3000000);
+}
+
+TEST_CASE("run: processes that ranks have left are no zombies when they end", "[run]") {
+  const Outcome outcome = shell(
+      "$RONDO run -p 1 -- sh -c '(true & true & true &); sleep 0.3; TRIES=0\n"
+      "while grep -ls \"^PPid:.$PPID\\$\" $(grep -ls \"^State:.Z\" /proc/[0-9]*/status) | "
+      "grep -q .; do\n  TRIES=$((TRIES + 1)); [ $TRIES = 100 ] && exit 9; sleep 0.05\ndone'");
+  CHECK(outcome.status == 0);
 }
 
 TEST_CASE("run: the ranks die with the launcher, even when it is killed", "[run]") {

@@ -131,6 +131,18 @@ TEST_CASE("terminal: Ctrl-C ends all ranks after one has read from the terminal"
   CHECK(job.status() == 128 + SIGINT);
 }
 
+#ifdef RONDO_HAVE_DNNL
+TEST_CASE("terminal: what follows a progress bar begins on an empty line", "[train]") {
+  TerminalJob job(
+      "exec $RONDO train -p 1 --threads --data synthetic:shape=1x8x8,train=2000,test=20 --batch 20 "
+      "--epochs 500 --pace 5");
+  job.expect(" samples/s");
+  job.type(kCtrlC);
+  job.expect("\r\x1b[Kstep ");
+  CHECK(job.status() == 130);
+}
+#endif
+
 bool haveBash() {
   const bool have = shell("bash -c true").status == 0;
   if (!have) WARN("skipped: there is no bash, a shell with job control");

@@ -85,7 +85,7 @@ TrainConfig parsed(const TrainOption& option, const std::string& value) {
 }
 
 json jsonOf(const TrainConfig& config) {
-  return json::parse(trainJsonText(config, {})).at("options");
+  return json::parse(trainJsonText(config, {}, 1)).at("options");
 }
 
 /// A value of the JSON report as it is typed.
@@ -256,6 +256,8 @@ TEST_CASE("ranks that differ in a row are told its name") {
     const bool one_fold = option.name == "fold";
     if (one_fold || option.name == "folds") usual.folds = {.count = 3, .number = 2};
     else if (!option.needs.empty()) usual.files.checkpoint = folder.file("checkpoint");
+    if (option.name == "scaling") usual.optimizer.base_batch = 40;
+    if (option.name == "laps") usual.pipeline.order = "interleaved", usual.accumulate = 2;
     if (option.needs == "elastic") usual.elastic.ranks = "1:4"; // may need a checkpoint too
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
       TrainConfig config;

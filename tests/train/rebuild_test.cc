@@ -1,5 +1,6 @@
 // Tests that ranks go on from what other ranks hold in memory, and which elastic runs are refused.
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -253,6 +254,31 @@ TEST_CASE("where a lost shard came from is told in the next complete step, once"
     held = trainer.hold(true);
   }
   CHECK(told == std::vector<std::string>{"from a copy", ""});
+}
+
+// Proves: a rank that is lost between the last step and its checkpoint does not cost the
+// checkpoint.
+TEST_CASE("a run that lost a rank after its last step writes the checkpoint") {
+  const TemporaryFolder folder;
+  TrainOptions options = optionsOf({"ddp", "mlp", "sgd"});
+  options.steps = kSteps;
+  options.files.checkpoint = folder.file("checkpoint");
+  const ComputeThreads threads;
+  const Data data = load(options);
+  auto ranks = makeRanks(1);
+  Held held;
+  for (const bool again : {false, true}) {
+    ElasticRanks elastic(ranks[0], options);
+    const auto strategy = strategyFor(options, 1).make({ranks[0], options, data});
+    const Progress none;
+    Trainer trainer(ranks[0], options, data, *strategy, none, &elastic);
+    CHECK(trainer.run(held).steps == kSteps);
+    REQUIRE(std::filesystem::exists(options.files.checkpoint));
+    if (again) continue;
+    held = trainer.hold(true);
+    held.saved = -1; // as if the rank had been lost before
+    std::filesystem::remove(options.files.checkpoint);
+  }
 }
 
 // Proves: a rank without state gets its part of the state of the others, to the last bit.

@@ -281,6 +281,28 @@ TEST_CASE("invalid options are refused, and the communicator stays usable") {
   trainAll(std::move(ranks), small(folder));
 }
 
+TEST_CASE("options of the optimizer that would change nothing are refused") {
+  const auto refusal = [](const TrainOptions& options) -> std::string {
+    try {
+      requireTrainOptions(options, 2);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  TrainOptions options = smallRun();
+  options.optimizer.scaling = "sqrt";
+  CHECK(refusal(options) ==
+        "train: scaling is sqrt, but without base_batch (--scale-lr) the learning rate is not "
+        "scaled");
+  options.optimizer.base_batch = 40;
+  CHECK(refusal(options) == "");
+  options.optimizer.name = "adamw";
+  CHECK(refusal(options) == "");
+  options.optimizer.momentum = 0.5;
+  CHECK(refusal(options) == "train: momentum with optimizer adamw, must be sgd or lars");
+}
+
 TEST_CASE("two of checkpoint, metrics and trace must not be the same file") {
   auto ranks = makeRanks(2);
   const auto refusal = [&](std::string TrainOptions::Files::*first,

@@ -167,6 +167,13 @@ std::size_t Checkpoint::find(const TensorLabel& wanted) const {
   return static_cast<std::size_t>(found - labels_.begin());
 }
 
+bool Checkpoint::hasJust(std::span<const TensorMemory> tensors) const {
+  std::set<std::string> wanted, there;
+  for (const TensorMemory& tensor : tensors) wanted.insert(tensor.label.name);
+  for (const TensorLabel& label : labels_) there.insert(label.name);
+  return wanted == there;
+}
+
 void Checkpoint::restore(std::span<const TensorMemory> tensors, bool all) const {
   std::vector<bool> wanted(labels_.size(), !all);
   for (const TensorMemory& tensor : tensors) wanted[find(tensor.label)] = true;

@@ -58,6 +58,8 @@ class Checkpoint {
     return *value;
   }
 
+  /// Whether the file has tensors of these names, and no others.
+  bool hasJust(std::span<const TensorMemory> tensors) const;
   /// Fills the tensors, in any order. Before it changes any, refuses a tensor that the file does
   /// not have or has with another shape, and, if they must be `all`, a file with other tensors. The
   /// error names the tensor, what was expected and what was found.

@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "base/above_streams.h"
 
@@ -81,11 +80,9 @@ class DiskFile {
     return static_cast<ssize_t>(have);
   }
   bool flush() { return ::fsync(descriptor_) == 0; }
-  /// Some file systems report earlier write errors only here.
-  bool close() { return ::close(std::exchange(descriptor_, -1)) == 0; }
 
  private:
-  int descriptor_;
+  const int descriptor_;
 };
 
 /// Why the last call failed.

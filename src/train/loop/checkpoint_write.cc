@@ -1,7 +1,11 @@
 // Writes a checkpoint to a new file, then renames it over the old one.
+#include <sys/file.h>
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <memory>
 
 #include "rondo/detail/hash.h"
 #include "rondo/detail/writable.h"
@@ -55,19 +59,40 @@ std::vector<std::byte> packIndex(const CheckpointValues& values,
   return index.bytes();
 }
 
-/// Writes a complete checkpoint to a file of this name, and flushes it to the disk.
-bool writeAll(const std::string& path, const std::vector<std::byte>& index,
+bool names(const std::string& path, int descriptor) {
+  struct stat there {
+  }, own{};
+  return ::stat(path.c_str(), &there) == 0 && ::fstat(descriptor, &own) == 0 &&
+         there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+}
+
+/// Opens the file and empties it, and keeps other jobs from writing it until it is closed. Returns
+/// null on failure, with the reason in errno: EBUSY if another job writes it.
+std::unique_ptr<DiskFile> openAlone(const std::string& path) {
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries; ++i) {
+    auto file = std::make_unique<DiskFile>(path, O_WRONLY | O_CREAT | O_CLOEXEC);
+    if (!file->isOpen()) return nullptr;
+    // Other errors: the file system has no locks.
+    if (::flock(file->descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break;
+    if (!names(path, file->descriptor())) continue; // the other job has just renamed it
+    if (::ftruncate(file->descriptor(), 0) != 0) return nullptr;
+    return file;
+  }
+  errno = EBUSY;
+  return nullptr;
+}
+
+/// Writes a complete checkpoint, and flushes it to the disk.
+bool writeAll(DiskFile& file, const std::vector<std::byte>& index,
               std::span<const TensorMemory> tensors) {
-  DiskFile file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
   CheckpointHeader header;
   header.index_bytes = static_cast<std::uint32_t>(index.size());
   header.index_hash = detail::hashBytes(index.data(), index.size());
-  if (!file.isOpen() || !file.write(&header, sizeof header) ||
-      !file.write(index.data(), index.size()))
-    return false;
+  if (!file.write(&header, sizeof header) || !file.write(index.data(), index.size())) return false;
   for (const TensorMemory& tensor : tensors)
     if (!file.write(tensor.data, tensor.label.bytes())) return false;
-  return file.flush() && file.close();
+  return file.flush();
 }
 
 /// A rename survives a loss of power only after its folder was flushed to the disk.
@@ -104,15 +129,19 @@ void writeCheckpoint(const std::string& path, const CheckpointValues& values,
   const std::vector<std::byte> index = packIndex(values, tensors);
   if (index.size() > std::numeric_limits<std::uint32_t>::max())
     throw Error(ErrorCode::invalid_argument, path + ": too many tensors for one checkpoint");
+  const auto fail = [&path](const std::string& why) {
+    throw Error(ErrorCode::system, path + ": the checkpoint could not be written: " + why);
+  };
   const std::string place = detail::behindLinks(path);
-  if (isNoRegularFile(place))
-    throw Error(ErrorCode::system,
-                path + ": the checkpoint could not be written: " + kNoRegularFile);
+  if (isNoRegularFile(place)) fail(kNoRegularFile);
   const std::string fresh = freshAt(place);
-  if (!writeAll(fresh, index, tensors) || ::rename(fresh.c_str(), place.c_str()) != 0) {
+  const auto file = openAlone(fresh);
+  if (!file) fail(errno == EBUSY ? "another job writes it" : reason());
+  // Renamed before the file is closed, so that no other job can open it in between.
+  if (!writeAll(*file, index, tensors) || ::rename(fresh.c_str(), place.c_str()) != 0) {
     const std::string why = reason();
     ::unlink(fresh.c_str());
-    throw Error(ErrorCode::system, path + ": the checkpoint could not be written: " + why);
+    fail(why);
   }
   if (!flushFolderOf(place))
     throw Error(ErrorCode::system, path + ": its folder could not be written: " + reason());

@@ -90,22 +90,23 @@ void ElasticRanks::open() {
   });
 }
 
-ElasticRanks::News ElasticRanks::ask(bool late) {
-  News news{std::min(rendezvous_file_.waiting(), most_ - comm_.size()), late};
+ElasticRanks::News ElasticRanks::ask(bool late, bool stopped) {
+  News news{std::min(rendezvous_file_.waiting(), most_ - comm_.size()), late, stopped};
   comm_.broadcast(&news, &news, sizeof news, DataType::uint8, 0);
   newcomers_ = news.newcomers;
   return news;
 }
 
-bool ElasticRanks::mayGrow() { return comm_.size() < most_ && ask(false).newcomers > 0; }
+bool ElasticRanks::mayGrow() { return comm_.size() < most_ && ask().newcomers > 0; }
 
-bool ElasticRanks::await() {
+ElasticRanks::Awaited ElasticRanks::await(const std::function<bool()>& stop) {
   constexpr std::chrono::milliseconds kPause{20};
   const Stopwatch since;
   for (;; std::this_thread::sleep_for(kPause)) {
-    const News news = ask(since.read() / 1000 >= wait_);
-    if (comm_.size() + news.newcomers >= least_) return true;
-    if (news.late != 0) return false;
+    const News news = ask(since.read() / 1000 >= wait_, stop && stop());
+    if (news.stopped != 0) return Awaited::stopped;
+    if (comm_.size() + news.newcomers >= least_) return Awaited::enough;
+    if (news.late != 0) return Awaited::late;
   }
 }
 

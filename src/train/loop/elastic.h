@@ -38,8 +38,10 @@ class ElasticRanks {
   int least() const { return least_; }
   /// Whether ranks wait that may join. Call it after a step.
   bool mayGrow();
-  /// Waits until enough ranks wait to join for MIN; false: they did not come in time.
-  bool await();
+  enum class Awaited { enough, late, stopped };
+  /// Waits until enough ranks wait to join for MIN, until it is too late, or until stop(), which
+  /// may be empty, returns true on rank 0.
+  Awaited await(const std::function<bool()>& stop);
   /// Lets the ranks in that mayGrow() or await() has seen. If one of them dies, the others go on
   /// without.
   void grow();
@@ -57,9 +59,10 @@ class ElasticRanks {
 
  private:
   struct News {
-    std::int32_t newcomers = 0, late = 0;
+    std::int32_t newcomers = 0, late = 0, stopped = 0;
   };
-  News ask(bool late);
+  /// Returns what rank 0 says.
+  News ask(bool late = false, bool stopped = false);
 
   Communicator& comm_;
   int least_ = 0, most_ = 0;

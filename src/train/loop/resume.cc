@@ -102,6 +102,8 @@ void takeValues(const Checkpoint& file, const Running& run, int updates) {
 void shareValues(Communicator& comm, const Running& run, int root) {
   static_assert(std::is_trivially_copyable_v<Position>);
   comm.broadcast(&run.at, &run.at, sizeof run.at, DataType::uint8, root);
+  bool& stopped = run.report.stopped;
+  comm.broadcast(&stopped, &stopped, sizeof stopped, DataType::uint8, root);
   for (auto* of : {&run.report.epoch_loss, &run.report.epoch_accuracy}) {
     of->resize(static_cast<std::size_t>(run.at.epoch - 1));
     comm.broadcast(of->data(), of->data(), of->size(), DataType::float64, root);
@@ -128,7 +130,9 @@ void restore(Communicator& comm, const std::string& path, const Running& run, bo
     const Checkpoint file(path);
     checkIdentity(file, run);
     std::vector<TensorMemory> tensors = snapshot.tensors;
-    whole = ranksOf(file) == snapshot.ranks ? 1 : 0;
+    // A run without some of the ranks' own tensors (slow momentum) goes on from the means.
+    const bool same = !snapshot.means || file.hasJust(tensors);
+    whole = ranksOf(file) == snapshot.ranks && same ? 1 : 0;
     if (whole == 0) {
       if (!anew) checkRanks(path, file, snapshot);
       std::erase_if(tensors, [](const TensorMemory& one) { return one.each_rank; });

@@ -105,6 +105,17 @@ void checkNeeds(const TrainOptions& options) {
   }
 }
 
+void checkOptimizer(const TrainOptions::Optimizer& optimizer) {
+  const TrainOptions::Optimizer defaults;
+  const std::string with = " with optimizer " + optimizer.name + ", must be ";
+  if (optimizer.nesterov && optimizer.name != "sgd") refuse("nesterov" + with + "sgd");
+  if (optimizer.momentum != defaults.momentum && optimizer.name == "adamw")
+    refuse("momentum" + with + "sgd or lars");
+  if (optimizer.scaling != defaults.scaling && optimizer.base_batch == 0)
+    refuse("scaling is " + optimizer.scaling +
+           ", but without base_batch (--scale-lr) the learning rate is not scaled");
+}
+
 void checkFolds(const TrainOptions::Folds& folds) {
   if (folds.count == 1) refuse("folds is 1, must be 2 or more, or 0 for none");
   if (folds.count > 0 && (folds.number < 1 || folds.number > folds.count))
@@ -118,16 +129,14 @@ void check(const TrainOptions& options, int ranks) {
   computeOf(options.device, options.precision, 0);
   for (const TrainOption& option : trainOptionTable()) checkRange(option, options);
   checkStragglers(options.stragglers, ranks);
-  const TrainOptions::Optimizer& optimizer = options.optimizer;
-  if (optimizer.nesterov && optimizer.name != "sgd")
-    refuse("nesterov with optimizer " + optimizer.name + ", must be sgd");
+  checkOptimizer(options.optimizer);
   if (options.gradients.bucket_bytes.empty()) refuse("bucket_bytes is empty");
   checkFolds(options.folds);
   checkNeeds(options);
   checkFiles(options);
   makeHook(options.gradients.hook);
-  scheduleKind(optimizer.schedule);
-  scalingRule(optimizer.scaling);
+  scheduleKind(options.optimizer.schedule);
+  scalingRule(options.optimizer.scaling);
   remainderOf(options.remainder);
   strategyFor(options, ranks);
   checkElastic(options, ranks);

@@ -1,4 +1,4 @@
-// Measures durations in milliseconds, their medians, and the events of a step.
+// Measures durations in milliseconds, their sums and medians, and the events of a step.
 #pragma once
 
 #include <algorithm>
@@ -87,21 +87,49 @@ class StepClock {
   Stopwatch watch_;
 };
 
-/// The median of each part of the steps' times.
-inline TrainTimes medians(const std::vector<TrainTimes>& all) {
-  TrainTimes result;
-  std::vector<double> one(all.size());
-  for (double TrainTimes::*const part :
-       {&TrainTimes::step, &TrainTimes::data, &TrainTimes::forward, &TrainTimes::backward,
-        &TrainTimes::communication, &TrainTimes::optimizer}) {
-    if (all.empty()) break;
-    std::transform(all.begin(), all.end(), one.begin(),
-                   [part](const TrainTimes& times) { return times.*part; });
-    const auto middle = one.begin() + static_cast<std::ptrdiff_t>(one.size() / 2);
-    std::nth_element(one.begin(), middle, one.end());
-    result.*part = *middle;
+/// The times of all steps, in bounded memory.
+class StepTimes {
+ public:
+  void add(const TrainTimes& times) {
+    last_ = times;
+    for (double TrainTimes::*const part : kParts) sum_.*part += times.*part;
+    if (count_++ % apart_ != 0) return;
+    kept_.push_back(times);
+    if (kept_.size() < kMost) return;
+    for (std::size_t i = 0; 2 * i < kept_.size(); ++i) kept_[i] = kept_[2 * i];
+    kept_.resize(kMost / 2);
+    apart_ *= 2;
   }
-  return result;
-}
+
+  std::size_t count() const { return count_; }
+  /// Of the last step; zeros before the first.
+  const TrainTimes& last() const { return last_; }
+  const TrainTimes& sum() const { return sum_; }
+
+  /// The median of each part over the steps, or in long runs over every second, fourth, ... step.
+  TrainTimes medians() const {
+    TrainTimes result;
+    std::vector<double> one(kept_.size());
+    for (double TrainTimes::*const part : kParts) {
+      if (one.empty()) break;
+      std::transform(kept_.begin(), kept_.end(), one.begin(),
+                     [part](const TrainTimes& times) { return times.*part; });
+      const auto middle = one.begin() + static_cast<std::ptrdiff_t>(one.size() / 2);
+      std::nth_element(one.begin(), middle, one.end());
+      result.*part = *middle;
+    }
+    return result;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 100'000;
+  static constexpr double TrainTimes::*kParts[] = {
+      &TrainTimes::step,     &TrainTimes::data,          &TrainTimes::forward,
+      &TrainTimes::backward, &TrainTimes::communication, &TrainTimes::optimizer};
+
+  std::vector<TrainTimes> kept_;
+  std::size_t count_ = 0, apart_ = 1; ///< every so many steps one is kept
+  TrainTimes last_, sum_;
+};
 
 } // namespace rondo::training

@@ -57,6 +57,10 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
   }
 }
 
+void requireTrainOptions(const TrainOptions& options, int ranks) {
+  training::check(options, ranks);
+}
+
 void requireTrainData(const TrainOptions& options) { training::load(options); }
 
 std::string trainSchedule(const TrainOptions& options, int ranks) {

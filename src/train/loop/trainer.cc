@@ -23,7 +23,6 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
   const StrategyKind& kind = strategyFor(options, comm.size());
   sharded_ = kind.sharded;
   if (elastic && redundancyOf(options, kind) > 0) copies_.emplace(comm);
-  times_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(total_steps_, 100'000)));
 }
 
 /// Returns whether the run continues.
@@ -100,8 +99,11 @@ void Trainer::awaitRanks() {
   if (!elastic_ || !elastic_->tooFew() || over()) return;
   if (comm_.rank() == 0 && options_.elastic.waiting)
     options_.elastic.waiting(comm_.size(), elastic_->least());
-  paused_ = elastic_->await();
-  if (paused_) return;
+  const ElasticRanks::Awaited end = elastic_->await(options_.stop);
+  paused_ = end == ElasticRanks::Awaited::enough;
+  report_.stopped = end == ElasticRanks::Awaited::stopped;
+  if (report_.stopped) saveIfDue();
+  if (end != ElasticRanks::Awaited::late) return;
   const std::string& file = options_.files.checkpoint;
   if (!file.empty()) save(comm_, file, running());
   throw Error(ErrorCode::peer_dead,
@@ -123,6 +125,8 @@ TrainReport Trainer::run(Held& held) {
     endEpoch(now, 0);
   }
   awaitRanks();
+  // A rank was lost before the checkpoint of this step was written.
+  if (goes_on && !paused_ && saved_ != at_.total) saveIfDue();
   const std::int64_t begun = at_.total;
   while (!over() && !paused_) {
     const Stopwatch since;
@@ -131,14 +135,13 @@ TrainReport Trainer::run(Held& held) {
       runStep(since, before);
   }
   if (paused_) return report_;
-  if (times_.empty()) { // the run was resumed at its end
-    report_.test_accuracy = strategy_.evaluate();
+  if (times_.count() == 0) { // the run was resumed at its end, or stopped while it waited
+    if (!report_.stopped) report_.test_accuracy = strategy_.evaluate();
     report_.parameter_hash = strategy_.verify("train: after the last step");
   }
   report_.steps = at_.total;
-  report_.times = medians(times_);
-  double passed = 0;
-  for (const TrainTimes& times : times_) passed += times.step / 1000;
+  report_.times = times_.medians();
+  const double passed = times_.sum().step / 1000;
   if (passed > 0) report_.samples_per_second = samples(begun, at_.total) / passed;
   report_.bytes_per_step = strategy_.bytesPerStep();
   report_.idle = idle();
@@ -149,14 +152,9 @@ TrainReport Trainer::run(Held& held) {
 
 /// The mean share of waiting over the ranks that compute. Ranks that compute nothing do not count.
 double Trainer::idle() {
-  double waited = 0, passed = 0;
-  for (const TrainTimes& times : times_) {
-    waited += times.communication;
-    passed += times.step;
-  }
-  const bool computes = std::any_of(times_.begin(), times_.end(),
-                                    [](const TrainTimes& times) { return times.forward > 0; });
-  double sums[] = {computes ? waited / passed : 0, computes ? 1.0 : 0.0};
+  const TrainTimes sum = times_.sum();
+  const bool computes = sum.forward > 0;
+  double sums[] = {computes ? sum.communication / sum.step : 0, computes ? 1.0 : 0.0};
   comm_.allReduce(sums, sums, 2, DataType::float64, ReduceOp::sum);
   return sums[1] > 0 ? sums[0] / sums[1] : 0;
 }
@@ -169,15 +167,15 @@ double Trainer::samples(std::int64_t begin, std::int64_t end) const {
 bool Trainer::over() const { return report_.stopped || at_.total >= total_steps_; }
 
 void Trainer::runStep(const Stopwatch& since, int done_before) {
-  const double delay = straggler_.next(times_.empty() ? TrainTimes() : times_.back());
+  const double delay = straggler_.next(times_.last());
   Straggler::sleep(delay);
   const Position before = at_;
   StepResult result =
-      strategy_.run(at_, meeting(), observer_.timeline(times_.size(), at_.total + 1));
+      strategy_.run(at_, meeting(), observer_.timeline(times_.count(), at_.total + 1));
   at_ = result.at;
   if (copies_ && result.met) renewCopies(before, result.times);
   result.times.step += delay;
-  times_.push_back(result.times);
+  times_.add(result.times);
   noise_ += result.noise;
   report_.stopped = result.met && result.stop && at_.total < total_steps_;
   TrainProgress now{.epoch = at_.epoch,

@@ -80,7 +80,7 @@ class Trainer {
   std::string recovery_;         ///< TrainProgress::recovery of the next step
   TrainReport report_;
   Position at_;
-  std::vector<TrainTimes> times_;
+  StepTimes times_;     ///< of this call
   GradientNoise noise_; ///< sum over the steps of this call in the current epoch
 };
 

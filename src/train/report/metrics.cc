@@ -1,13 +1,16 @@
 // Writes the lines of the metrics file, and cuts it where a resumed run continues.
 #include "train/report/metrics.h"
 
+#include <fcntl.h>
+
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
-#include <sstream>
+#include <memory>
 #include <string_view>
 
-#include "base/read_file.h"
+#include "base/above_streams.h"
 #include "rondo/error.h"
 #include "train/report/json.h"
 
@@ -15,12 +18,13 @@ namespace rondo::training {
 
 namespace {
 
-/// The step that a line belongs to. For a line that is no metrics line: a number above all steps.
+/// The step that a line, which ends with a newline, belongs to. For a line that is no metrics line:
+/// a number above all steps.
 std::int64_t stepOf(std::string_view line) {
   constexpr std::string_view kName = "\"number\":";
   std::int64_t number = std::numeric_limits<std::int64_t>::max();
   const std::size_t at = line.find(kName);
-  if (line.starts_with("{\"kind\":") && line.ends_with('}') && at != std::string_view::npos)
+  if (line.starts_with("{\"kind\":") && line.ends_with("}\n") && at != std::string_view::npos)
     std::from_chars(line.data() + at + kName.size(), line.data() + line.size(), number);
   return number;
 }
@@ -30,11 +34,19 @@ std::int64_t stepOf(std::string_view line) {
 void cutMetrics(const std::string& path, std::int64_t step) {
   std::error_code fault;
   if (!std::filesystem::is_regular_file(path, fault)) return;
-  std::istringstream file(base::readFile(path).value_or(""));
+  const int fd = base::aboveStreams(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::unique_ptr<std::FILE, TextFile::Close> file(fd < 0 ? nullptr : ::fdopen(fd, "r"));
   std::uintmax_t kept = 0;
-  // getline() sets eof() on a last line without a newline, which is then cut off.
-  for (std::string line; std::getline(file, line) && !file.eof() && stepOf(line) <= step;)
-    kept += line.size() + 1;
+  std::string line; // a last line without a newline is cut off
+  for (int c; file && (c = ::getc_unlocked(file.get())) != EOF;) {
+    line += static_cast<char>(c);
+    if (c != '\n') continue;
+    if (stepOf(line) > step) break;
+    kept += line.size();
+    line.clear();
+  }
+  if (!file || std::ferror(file.get()) != 0)
+    throw Error(ErrorCode::system, path + ": could not be read");
   std::filesystem::resize_file(path, kept, fault);
   if (fault) throw Error(ErrorCode::system, path + ": could not be written: " + fault.message());
 }

@@ -13,6 +13,9 @@ namespace rondo::training {
 class TextFile {
  public:
   enum class Begin { anew, behind };
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
 
   TextFile(const std::string& path, Begin begin);
 
@@ -23,10 +26,6 @@ class TextFile {
   void close();
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
   [[noreturn]] void fail() const;
 
   std::string path_;

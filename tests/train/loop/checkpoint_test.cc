@@ -2,6 +2,8 @@
 // replaced is never lost.
 #include "train/loop/checkpoint.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -103,6 +105,30 @@ TEST_CASE("restored tensors and values are those written, to the last bit") {
     TemporaryFolder other;
     return readRaw(write(other));
   }());
+}
+
+// Proves: two jobs with one checkpoint never write into one file.
+TEST_CASE("a checkpoint that another job writes is an error, and the old one stays") {
+  TemporaryFolder folder;
+  const std::string path = write(folder);
+  const Bytes before = readRaw(path);
+  const int other = ::open((path + ".new").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(::write(other, "half", 4) == 4);
+  REQUIRE(::flock(other, LOCK_EX) == 0);
+  Run run;
+  run.bias[1] = 7;
+  try {
+    write(folder, run);
+    FAIL("it was written");
+  } catch (const Error& error) {
+    REQUIRE(error.code() == ErrorCode::system);
+    REQUIRE(error.what() == path + ": the checkpoint could not be written: another job writes it");
+  }
+  REQUIRE(readRaw(path) == before);
+  REQUIRE(readRaw(path + ".new").size() == 4);
+  ::close(other);
+  write(folder, run);
+  REQUIRE(readRaw(path) != before);
 }
 
 TEST_CASE("an empty checkpoint is valid") {

@@ -189,6 +189,24 @@ TEST_CASE("the model of a checkpoint is the one that local SGD has evaluated") {
   }
 }
 
+// Proves: as with another number of ranks, the run goes on from the means.
+TEST_CASE("a run of local SGD is resumed with slow momentum switched on or off") {
+  const TemporaryFolder folder;
+  for (const double before : {0.0, 0.5}) {
+    TrainOptions options = localRun(3, before);
+    options.steps = 4;
+    options.files.checkpoint = folder.file("file");
+    const TrainReport ended = trainAll(makeRanks(2), options);
+    options.averaging.slow_momentum = 0.5 - before;
+    options.files.resume = true;
+    const TrainReport again = trainAll(makeRanks(2), options);
+    INFO("slow momentum " << before << " before");
+    REQUIRE(again.parameter_hash == ended.parameter_hash);
+    options.steps = 8;
+    REQUIRE(trainAll(makeRanks(2), options).steps == 8);
+  }
+}
+
 TEST_CASE("local SGD averages exactly after every period") {
   TrainOptions options = localRun(4);
   options.steps = 4;

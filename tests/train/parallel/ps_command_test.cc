@@ -125,6 +125,10 @@ TEST_CASE("a wrong line of a sweep is named before anything is trained") {
            {"# nothing\n", "no line names a run"},
            {"one: -p 1\ntwo: --batch x\n", "sweep, two: "},
            {"one: --no-such-thing\n", "sweep, one: "},
+           {"one: -p 1 --data synthetic\ntwo: --strategy ps --clip 1\n",
+            "sweep, two: train: strategy ps takes no clip"},
+           {"one: --json file\n", "takes no --sweep, --checkpoint, --metrics, --trace, --json"},
+           {"one: --results file\n", "--json, --results"},
            {"one: --metrics file\n", "takes no --sweep, --checkpoint, --metrics, --trace"},
            {"one: --checkpoint file\n", "takes no --sweep, --checkpoint"}}) {
     std::ofstream(file) << lines;

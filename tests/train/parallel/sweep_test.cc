@@ -1,11 +1,17 @@
 // Tests `rondo train --sweep --parallel` and `--folds`: ranks that train different runs.
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "support/runs.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
+#include "tools/train.h"
 
 namespace rondo::test {
 
@@ -155,6 +161,21 @@ TEST_CASE("the noise scale of a run may not be finite") {
   }
 }
 
+// Proves: a sweep does not take a fault of one rank for a run that diverges, which is `aborted`.
+TEST_CASE("training on threads throws the fault of the rank that failed, whichever it is") {
+  tools::TrainConfig config;
+  config.options = smallRun();
+  std::atomic<std::thread::id> first; // of rank 0, when it has made a step
+  config.options.stop = [&] {
+    const std::thread::id known = first;
+    if (known != std::thread::id() && known != std::this_thread::get_id()) throw std::bad_alloc();
+    return false;
+  };
+  REQUIRE_THROWS_AS(
+      tools::trainHere(config, [&](const TrainProgress&) { first = std::this_thread::get_id(); }),
+      std::bad_alloc);
+}
+
 // Proves: no fold's run begins, so that each of them would be refused.
 TEST_CASE("more folds than samples are refused once, before the first run") {
   const TemporaryFolder folder;
@@ -168,9 +189,10 @@ TEST_CASE("more folds than samples are refused once, before the first run") {
   REQUIRE(readFile(results).empty());
 }
 
-TEST_CASE("options that do not belong to sweeps and folds are refused") {
+TEST_CASE("options that do not belong to sweeps, folds and --join are refused") {
   const TemporaryFolder folder;
-  const std::string sweep = sweepOf(folder, 1);
+  const std::string sweep = sweepOf(folder, 1), pipe = folder.file("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   for (const auto& [options, complaint] : std::vector<std::pair<std::string, std::string>>{
            {"--parallel", "--sweep"},
            {"--fold 1", "--folds"},
@@ -178,6 +200,8 @@ TEST_CASE("options that do not belong to sweeps and folds are refused") {
            {"--folds 3 --fold 4", "fold is 4, must be 1 to 3"},
            {"--folds 401", "folds is 401, but there are only 400 samples"},
            {"--folds 3 --checkpoint file", "takes no --sweep, --checkpoint"},
+           {"--parallel --sweep " + pipe, "takes a regular file, not a pipe or device"},
+           {"--join --elastic 1:4 --rendezvous-file none -p 2", "-p 2, but --join is for one rank"},
            {"--folds 3 --sweep " + sweep, "--folds K --fold F"},
            {"--results file", "--results is for --sweep and --folds"}}) {
     const Outcome outcome = shell(kTrain + options);

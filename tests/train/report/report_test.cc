@@ -155,6 +155,34 @@ TEST_CASE("metrics are one object per line, and a resumed run appends to them") 
   REQUIRE(objects[3]["number"] == 3);
 }
 
+// Proves: the file is read in pieces, also one that base::readFile() refuses.
+TEST_CASE("a metrics file of more than 64 MiB is cut after the step, and keeps what is before") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("metrics.jsonl");
+  const std::string rest = ",\"pad\":\"" + std::string(1 << 20, 'x') + "\"}\n";
+  constexpr int kSteps = 66, kKept = 65;
+  std::uintmax_t kept = 0;
+  {
+    std::ofstream file(path);
+    for (int step = 1; step <= kSteps; ++step) {
+      file << "{\"kind\":\"step\",\"number\":" << step << rest;
+      if (step == kKept) kept = static_cast<std::uintmax_t>(file.tellp());
+    }
+  }
+  cutMetrics(path, kKept);
+  REQUIRE(std::filesystem::file_size(path) == kept);
+}
+
+TEST_CASE("a metrics file that cannot be read is an error, and not cut") {
+  try {
+    cutMetrics("/proc/self/mem", 1); // reading its begin fails
+    FAIL("it was read");
+  } catch (const Error& error) {
+    REQUIRE(error.code() == ErrorCode::system);
+    REQUIRE(std::string(error.what()) == "/proc/self/mem: could not be read");
+  }
+}
+
 TEST_CASE("a trace has a process for each rank, named lanes, and every event in microseconds") {
   const auto events = drawTimeline(3);
   const Json trace = Json::parse(traceText(events));

@@ -23,11 +23,15 @@ Timetable timetable(const TrainOptions& options, int stages) {
   if (options.batch % options.accumulate != 0)
     refuse("batch is " + std::to_string(options.batch) + ", must be a multiple of accumulate, " +
            std::to_string(options.accumulate) + " micro-batches of one size");
-  return makeTimetable(pipelineKind(options.pipeline.order),
-                       {.stages = stages,
-                        .micro_batches = options.accumulate,
-                        .laps = options.pipeline.laps,
-                        .recompute = options.pipeline.recompute});
+  const PipelineKind& kind = pipelineKind(options.pipeline.order);
+  const int laps = options.pipeline.laps;
+  if (!kind.laps && laps != 1 && laps != TrainOptions().pipeline.laps)
+    refuse("laps is " + std::to_string(laps) + ", but order " + options.pipeline.order +
+           " has one part of the model per rank: use interleaved");
+  return makeTimetable(kind, {.stages = stages,
+                              .micro_batches = options.accumulate,
+                              .laps = laps,
+                              .recompute = options.pipeline.recompute});
 }
 
 std::size_t microBatch(const TrainOptions& options) {

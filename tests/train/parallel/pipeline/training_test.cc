@@ -191,6 +191,13 @@ TEST_CASE("an impossible pipeline gives the same error on all ranks") {
         "train: pipeline: 4 stages with 2 parts each, but model mlp can be cut into 4 parts at "
         "most");
   CHECK(contains(thrown(2, pipelined(options, "zigzag", 4)), "valid: naive, gpipe, 1f1b"));
+  TrainOptions lapped = pipelined(options, "gpipe", 4);
+  lapped.pipeline.laps = 3;
+  CHECK(thrown(2, lapped) ==
+        "train: pipeline: laps is 3, but order gpipe has one part of the model per rank: use "
+        "interleaved");
+  lapped.pipeline.laps = 1;
+  CHECK_NOTHROW(requireTrainOptions(lapped, 2));
   TrainOptions clipped = pipelined(options, "1f1b", 4), plain = options;
   clipped.gradients.hook = "bf16";
   CHECK(contains(thrown(2, clipped), "strategy pipeline takes no hook"));
