@@ -289,8 +289,29 @@ Left Left::read(base::Reader& in) {
   return left;
 }
 
-void Succeed::write(base::Writer& out) const { writeRanks(out, expected); }
-Succeed Succeed::read(base::Reader& in) { return {readRanks(in)}; }
+void Succeed::write(base::Writer& out) const {
+  writeRanks(out, expected);
+  out.u32(static_cast<std::uint32_t>(departed.size()));
+  for (const Departed& one : departed) {
+    out.u64(one.communicator);
+    out.i32(one.rank);
+    out.u64(one.progress.entered);
+    out.u64(one.progress.completed);
+  }
+}
+Succeed Succeed::read(base::Reader& in) {
+  Succeed offer{readRanks(in), {}};
+  const std::uint32_t count = in.u32();
+  if (count > kMostDeparted) in.fail("names too many ranks that have left");
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Departed& one = offer.departed.emplace_back();
+    one.communicator = in.u64();
+    one.rank = in.i32();
+    one.progress.entered = in.u64();
+    one.progress.completed = in.u64();
+  }
+  return offer;
+}
 
 void Shrink::write(base::Writer& out) const {
   out.u64(communicator);

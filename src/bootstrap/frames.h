@@ -178,7 +178,12 @@ struct Left {
 };
 
 struct Succeed {
+  /// Most elements of `departed`, so that the frame is not too large. The next hub does not know
+  /// which calls the other ranks entered that have left.
+  static constexpr std::size_t kMostDeparted = 1024;
+
   std::vector<bool> expected; ///< by rank of the job: whether it is still there
+  std::vector<Departed> departed;
 
   void write(base::Writer& out) const;
   static Succeed read(base::Reader& in);

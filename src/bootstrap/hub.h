@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "bootstrap/ledger.h"
 #include "net/connection.h"
 
 namespace rondo::bootstrap {
@@ -40,6 +41,7 @@ class Hub {
     std::set<int> maybe_moved = {};                  ///< see World
     /// How much later than this rank the others may give up the old hub.
     std::chrono::milliseconds spread{0};
+    std::vector<Departed> departed = {}; ///< as far as the old hub has told
   };
   struct Settings {
     net::SocketAddress address; ///< port 0: any port

@@ -157,6 +157,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::chrono::milliseconds comingLimit() const;
   void roster(World& world, Member& member, const frames::Roster& part);
   void leaveSilently(World& world, Group& group);
+  std::shared_ptr<Group> makeGroup(std::uint64_t id, const std::vector<int>& ranks) const;
   /// For a new hub that has the majority. If one rank has the result of the last exchange, sends it
   /// to the ranks without it. If none has it, and a living rank does not know the communicator,
   /// fails the communicator. Then sends its failure, if there is one, to all its ranks.

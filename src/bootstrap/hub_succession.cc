@@ -6,10 +6,10 @@
 // That rank's process opens a new hub and answers with its address, unless the rank is leaving too.
 // The old hub sends the address to all ranks. They connect to the new hub and send their state:
 // communicators, calls, and what they wait for. The old hub itself passes on only the list of ranks
-// that are still there. A rank that answered too late closes the hub that it opened, of which no
-// other rank knows, and follows as the others do. The new hub asks ranks that have not connected
-// after two seconds whether they live. One that has not connected after three is excluded. If it
-// comes later, the new hub tells it so.
+// that are still there, and the last calls of those that have left communicators. A rank that
+// answered too late closes the hub that it opened, of which no other rank knows, and follows as the
+// others do. The new hub asks ranks that have not connected after two seconds whether they live.
+// One that has not connected after three is excluded. If it comes later, the new hub tells it so.
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -149,7 +149,13 @@ void Hub::Impl::sendOffer(World& world, Member& member) {
   if (!world.candidates.contains(member.rank)) // a candidate knows where all ranks listen
     for (const auto& part : frames::Standbys::parts(false, false, world.standbys))
       member.link->send(Type::standbys, part);
-  const frames::Succeed offer{reachableRanks(world)};
+  frames::Succeed offer{reachableRanks(world), {}};
+  for (const auto& [id, group] : world.groups) {
+    if (group == world.root) continue;
+    for (const auto& [rank, progress] : group->ledger.departed())
+      if (offer.departed.size() < frames::Succeed::kMostDeparted)
+        offer.departed.push_back({id, rank, progress});
+  }
   offered_[member.rank] = {offer.expected, std::nullopt};
   member.link->send(Type::succeed, offer);
 }
@@ -278,6 +284,15 @@ void Hub::Impl::comingEnds(World& world) {
   }
 }
 
+/// A communicator that the old hub served.
+std::shared_ptr<Group> Hub::Impl::makeGroup(std::uint64_t id, const std::vector<int>& ranks) const {
+  auto group = std::make_shared<Group>(id, ranks);
+  for (const Departed& one : settings_.succession->departed)
+    if (one.communicator == id && one.rank >= 0 && one.rank < group->ledger.size())
+      group->ledger.setProgress(one.rank, one.progress);
+  return group;
+}
+
 void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part) {
   if (!world.awaited.contains(member.rank)) violation("it described a communicator too late");
   std::vector<int>& ranks = member.rosters[part.communicator];
@@ -293,7 +308,7 @@ void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part)
     violation("it described an invalid communicator");
   std::shared_ptr<Group>& group = world.groups[part.communicator];
   const bool first = !group;
-  if (first) group = std::make_shared<Group>(part.communicator, ranks);
+  if (first) group = makeGroup(part.communicator, ranks);
   else if (group->members != ranks) violation("it described a communicator with other ranks");
   group->young = part.opening == frames::Opening::young && (first || group->young);
   group->described.insert(member.rank);

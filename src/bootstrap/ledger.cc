@@ -105,6 +105,14 @@ void Ledger::setProgress(int rank, const Progress& progress) {
   members_.at(static_cast<std::size_t>(rank)).progress = progress;
 }
 
+std::map<int, Progress> Ledger::departed() const {
+  std::map<int, Progress> all;
+  for (const int rank : left_)
+    if (const auto& progress = members_[static_cast<std::size_t>(rank)].progress)
+      all.emplace(rank, *progress);
+  return all;
+}
+
 std::optional<Failure> Ledger::compare(int rank, const CallReport& calls) {
   return mismatch(comparison_.add(rank, calls));
 }
@@ -153,7 +161,8 @@ std::optional<Failure> Ledger::leave(int rank) {
 std::optional<Failure> Ledger::leftBehind(int waiting, int gone) const {
   const Member& other = members_[static_cast<std::size_t>(gone)];
   const Stall& stall = *members_[static_cast<std::size_t>(waiting)].stall;
-  // A rank that left before the hub moved here may have entered any call.
+  // A rank that left before the hub moved here may have entered any call, if the old hub has not
+  // said which.
   if (!hasLeft(gone) || !other.progress) return std::nullopt;
   if (stall.sequence == 0 || other.progress->entered >= stall.sequence) return std::nullopt;
   return Failure{ErrorCode::peer_dead,

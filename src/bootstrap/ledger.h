@@ -43,6 +43,13 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
+/// A rank that has left a communicator which others still use.
+struct Departed {
+  std::uint64_t communicator = 0;
+  std::int32_t rank = 0; ///< of the communicator
+  Progress progress;     ///< its last
+};
+
 /// One exchange of blobs that is under way.
 struct Round {
   explicit Round(int size) : blobs(static_cast<std::size_t>(size)), came(blobs.size()) {}
@@ -84,6 +91,8 @@ class Ledger {
   std::optional<Failure> contributing(int rank, const Round& round, bool is_split) const;
 
   void setProgress(int rank, const Progress& progress);
+  /// The ranks that have left, with their last progress if it is known.
+  std::map<int, Progress> departed() const;
   /// Compares a part of a rank's calls with the parts of others. A failure may name a block of
   /// calls, or only two of several ranks. different() gives the exact answer from all ranks' logs.
   std::optional<Failure> compare(int rank, const CallReport& calls);
@@ -119,7 +128,7 @@ class Ledger {
 
  private:
   struct Member {
-    std::optional<Progress> progress; ///< none: it has reported none to this hub
+    std::optional<Progress> progress; ///< none: no hub has told it to this one
     std::optional<CallReport> calls;
     std::optional<Stall> stall;
     bool heard_of_left = false; ///< at its last report, its peer had already left

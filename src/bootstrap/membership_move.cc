@@ -43,6 +43,7 @@ void Membership::succeed(const frames::Succeed& offer) {
     hub.succession =
         Hub::Succession{host,        job_,    offer.expected, present_,
                         generation_, nullptr, standbys_,      mayHaveMoved(host, false)};
+    hub.succession->departed = offer.departed;
     answer.address = ProcessJobs::ofProcess().host(hub);
     std::lock_guard lock(mutex_);
     offered_ = answer.address;

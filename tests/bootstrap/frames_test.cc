@@ -83,7 +83,8 @@ TEST_CASE("every frame's body reads back, and a truncated one is an error") {
   checkForm("ask", frames::Ask{8, 9});
   checkForm("beat", frames::Beat{7});
   checkForm("left", frames::Left{7});
-  checkForm("succeed", frames::Succeed{{true, false, true, true, false, false, true, true, true}});
+  checkForm("succeed", frames::Succeed{{true, false, true, true, false, false, true, true, true},
+                                       {{99, 3, {7, 6}}, {98, 0, {1, 1}}}});
   checkForm("succeeded", frames::Succeeded{net::SocketAddress::parse("127.0.0.1:80", "")});
   checkForm("not succeeded", frames::Succeeded{});
   checkForm("moved", frames::Moved{3, net::SocketAddress::parse("[::1]:80", "")});

@@ -68,7 +68,7 @@ class PlayedHub {
   }
   /// Offers to move to the rank.
   void offer() {
-    loop_->call([&] { link_->send(Type::succeed, frames::Succeed{{true, true}}); });
+    loop_->call([&] { link_->send(Type::succeed, frames::Succeed{{true, true}, {}}); });
   }
   /// Tells the rank that this hub serves, and that rank 0's process hosts it.
   void serve() {

@@ -94,8 +94,33 @@ TEST_CASE("a rank dies before another one has described their communicator: its 
   CHECK(failure->culprit == 1);
 }
 
-// Proves: the new hub does not know which calls a rank entered that had left before, so it does not
-// take it for one that left too early.
+// Proves: the old hub has told which calls a rank entered before it left, so the new one names it
+// to a rank that waits for it in a later call, and not in an earlier one.
+TEST_CASE("a rank waits for one that left before the hub moved: it is named if it left too early") {
+  for (const bool early : {true, false}) {
+    Site site([&](Hub::Settings& with) {
+      with.succession->expected = {true, false};
+      with.succession->departed = {{kCommunicator, 1, {early ? 6u : 7u, 6}}};
+    });
+    const auto first = come(site, 0);
+    const Stall stall{7, 1, "Barrier #7"};
+    first->frame(Type::stalled, frames::Stalled{kCommunicator, stall});
+    if (!early) {
+      first->frame(
+          Type::fail,
+          frames::Fail{
+              kCommunicator, {ErrorCode::timeout, "Barrier #7 timed out; details", 1}, stall, {}});
+    }
+    const auto failure = first->failureOf(kCommunicator);
+    REQUIRE(failure);
+    CHECK(failure->code == (early ? ErrorCode::peer_dead : ErrorCode::timeout));
+    if (early) CHECK(failure->text == "rank 1 left without entering Barrier #7");
+    CHECK(failure->culprit == 1);
+  }
+}
+
+// Proves: if the old hub has not told it, the new one does not take such a rank for one that left
+// too early.
 TEST_CASE("a rank waits for one that left before the hub moved: that one is not named dead") {
   Site site;
   const auto first = come(site, 0);

@@ -92,6 +92,24 @@ TEST_CASE("the host ends after a communicator has failed, and the others shrink 
     }
 }
 
+// Proves: a host that leaves tells the next one which calls it has entered, so that a rank that
+// waits for it gets an error at once.
+TEST_CASE("the host leaves a communicator and lives on: the next call of the others names it") {
+  for (const char* transport : {"shm", "tcp"})
+    for (const int ranks : {2, 4}) {
+      Job job(Job::withoutLauncher(ranks, environment(transport), "endless_allreduce 10 leave"),
+              ranks);
+      INFO(transport << ", " << ranks << " ranks");
+      REQUIRE(job.ready());
+      REQUIRE(job.ended(static_cast<std::size_t>(ranks) - 1));
+      for (const auto& [rank, ending] : job.endings) {
+        INFO(ending.text);
+        CHECK(ending.code == "peer_dead");
+        CHECK(ending.culprit == 0);
+      }
+    }
+}
+
 // Proves: each new host can die in its turn; the last rank works alone.
 TEST_CASE("one host after the other is killed, down to one rank") {
   for (const char* transport : {"shm", "tcp"}) {

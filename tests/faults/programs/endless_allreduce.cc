@@ -1,9 +1,10 @@
 // A rank that reduces until something fails, and then prints the error and the time.
 //
 // Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 200th call on.
-// Or: COUNT broadcast; every rank calls broadcast from root 0 instead. Or: COUNT fork, or COUNT
-// clone; every rank has a child that outlives it. fork() makes it, as in data loaders, or clone(),
-// which does not call the handlers of pthread_atfork(). With DIES=RANK:MICROSECONDS in the
+// Or: COUNT broadcast; every rank calls broadcast from root 0 instead. Or: COUNT leave; after its
+// 150th call rank 0 leaves the communicator, and then lives on. Or: COUNT fork, or COUNT clone;
+// every rank has a child that outlives it. fork() makes it, as in data loaders, or clone(), which
+// does not call the handlers of pthread_atfork(). With DIES=RANK:MICROSECONDS in the
 // environment this rank kills itself that time after it has started. With ABORTS=RANK this rank
 // calls abort() when another rank has died. Prints "ready RANK PID" after some calls, and at the
 // end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" with times of the monotonic clock.
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "faults/programs/say.h"
@@ -60,7 +62,8 @@ std::jthread abortWhenOneDies(rondo::Communicator& comm) {
 int main(int argc, char** argv) {
   const std::size_t count = std::strtoull(argv[1], nullptr, 10);
   const bool broadcasts = argc == 3 && argv[2] == std::string("broadcast");
-  const std::string child = argc == 3 && !broadcasts ? argv[2] : "";
+  const bool leaves = argc == 3 && argv[2] == std::string("leave");
+  const std::string child = argc == 3 && !broadcasts && !leaves ? argv[2] : "";
   const int odd_rank = argc > 3 ? std::atoi(argv[2]) : -1;
   const std::size_t odd_count = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : count;
   dieLater();
@@ -73,6 +76,11 @@ int main(int argc, char** argv) {
     for (int i = 0;; ++i) {
       if (i == 50 && !child.empty()) haveChild(child);
       if (i == 100) say("ready " + rank + " " + std::to_string(::getpid()) + "\n");
+      if (i == 150 && leaves && comm.rank() == 0) {
+        { const rondo::Communicator gone = std::move(comm); }
+        ::sleep(60);
+        return 0;
+      }
       const bool odd = comm.rank() == odd_rank && i >= 200;
       called = now();
       if (broadcasts) {
