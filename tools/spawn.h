@@ -23,11 +23,11 @@ struct SpawnOptions {
   std::string bind = {};            ///< as RONDO_BIND, which is used if this is empty
   bool report_status = true;        ///< name on stderr the first rank with a status that is not 0
   /// So many times in all, a rank that was killed or has failed is started again, with RONDO_JOIN=1
-  /// in its environment: it must join the others, which go on. Not if all others end, too, or if
-  /// its status is kUsage or kStopped, since that concerns all ranks.
+  /// in its environment: it must join the others, which go on. None is started if all others
+  /// end too, or after status kUsage or kStopped, which concern all ranks.
   int restarts = 0;
   /// Not 0: the job goes on, and can still succeed, as long as so many ranks are left or have ended
-  /// with 0. Ends with kUsage and kStopped are as without it.
+  /// with 0. After kUsage or kStopped the job ends, as with 0.
   int least = 0;
   /// How long the other ranks may go on once one has failed or a signal came; then SIGTERM, and a
   /// second later SIGKILL.

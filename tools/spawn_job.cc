@@ -313,7 +313,7 @@ bool Job::goesOn(const Loss& loss) {
   const bool may_start = restarts_left_ > 0 && anyRunning();
   const int good = static_cast<int>(running()) + succeeded_;
   if (!may_start && (options_.least == 0 || good < options_.least)) return false;
-  const bool again = may_start && !interrupted_; // a signal came after the loss
+  const bool again = may_start && !interrupted_; // not after a signal
   Child& child = children_[loss.rank];
   std::fprintf(stderr, "rondo: rank %zu (pid %d) %s; %s\n", loss.rank, static_cast<int>(child.pid),
                endText(loss.status).c_str(),
@@ -353,7 +353,7 @@ void Job::noteEnd(std::size_t rank, int status) {
   else failBy(rank, status);
 }
 
-/// The job fails because of this rank, or fails already.
+/// Fails the job. This rank may be, or become, the cause.
 void Job::failBy(std::size_t rank, int status) {
   const Child& child = children_[rank];
   const bool own_doing = stopping_ || reported_ || interrupted_.has_value();

@@ -33,12 +33,12 @@ namespace rondo {
 ///   }
 ///
 /// All ranks construct it with the same module, and get rank 0's parameters and buffers. grad() of
-/// a parameter becomes a view of the bucket in which the gradient is sent. A Tensor that the
-/// program got from grad() must not be used after the second begin() or the destructor: get it
-/// again. Parameters that do not require gradients at construction are ignored. The module and the
-/// communicator must live as long as this object, and the module must not get new parameters.
-/// Tensors must be dense, contiguous, in host memory, and of type float, double, half, bfloat16,
-/// int, long or bool; otherwise Error(unsupported) names the parameter.
+/// a parameter becomes a view of the bucket in which the gradient is sent. A Tensor from grad()
+/// becomes invalid at this object's second begin() and at its destructor: get it again. Parameters
+/// that do not require gradients at construction are ignored. The module and the communicator must
+/// live as long as this object, and the module must not get new parameters. Tensors must be dense,
+/// contiguous, in host memory, and of type float, double, half, bfloat16, int, long or bool;
+/// otherwise Error(unsupported) names the parameter.
 ///
 /// With GradientOptions::find_unused, a parameter that no rank used for its loss has a gradient of
 /// zeros. Only one thread at a time may use it. Other errors are those of GradientReducer; those of

@@ -173,8 +173,8 @@ RONDO_API Communicator joinTraining(const std::string& rendezvous_file, const Op
 /// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
-/// Throws the errors of train() for options that are wrong, contradict each other, or that the
-/// strategy cannot do on so many ranks; reads no data. Not collective.
+/// Throws what train() throws for options that are wrong, that conflict, or that the strategy
+/// cannot use on so many ranks. Reads no data. Not collective.
 RONDO_API void requireTrainOptions(const TrainOptions& options, int ranks);
 /// Reads the data of a run with these options. Throws what train() would throw for data that are
 /// missing or too few. Not collective.

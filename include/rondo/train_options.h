@@ -206,8 +206,8 @@ struct TrainOptions {
     bool joined = false;
   } elastic;
 
-  /// Called in every step on every rank, on the thread that called train(). If it returns true on
-  /// any rank, all ranks end after this step. On rank 0 also while an elastic run waits for ranks.
+  /// Called on every rank in every step, and on rank 0 while an elastic run waits for ranks, on the
+  /// thread that called train(). If one returns true, all ranks end after this step or this wait.
   /// Null: never.
   std::function<bool()> stop;
 };

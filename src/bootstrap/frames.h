@@ -178,8 +178,8 @@ struct Left {
 };
 
 struct Succeed {
-  /// Most elements of `departed`, so that the frame is not too large. The next hub does not know
-  /// which calls the other ranks entered that have left.
+  /// `departed` has at most so many elements, so that the frame is not too large. Of ranks that are
+  /// left out, the next hub does not know which calls they entered.
   static constexpr std::size_t kMostDeparted = 1024;
 
   std::vector<bool> expected; ///< by rank of the job: whether it is still there

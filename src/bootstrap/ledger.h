@@ -91,7 +91,7 @@ class Ledger {
   std::optional<Failure> contributing(int rank, const Round& round, bool is_split) const;
 
   void setProgress(int rank, const Progress& progress);
-  /// The ranks that have left, with their last progress if it is known.
+  /// The ranks that have left and whose last progress is known.
   std::map<int, Progress> departed() const;
   /// Compares a part of a rank's calls with the parts of others. A failure may name a block of
   /// calls, or only two of several ranks. different() gives the exact answer from all ranks' logs.
@@ -128,7 +128,7 @@ class Ledger {
 
  private:
   struct Member {
-    std::optional<Progress> progress; ///< none: no hub has told it to this one
+    std::optional<Progress> progress; ///< none: nobody has reported it here
     std::optional<CallReport> calls;
     std::optional<Stall> stall;
     bool heard_of_left = false; ///< at its last report, its peer had already left

@@ -32,18 +32,18 @@ std::size_t elementsOf(std::uint32_t blocks, const std::vector<std::size_t>& cou
                         : blocks * shape.count;
 }
 
-/// Results that are too large for the caches are written past them, because memory bandwidth limits
-/// such a call. The caller then reads them from memory.
+/// Large results of some calls that only move data are written past the caches, because memory
+/// bandwidth limits such a call. The caller then reads them from memory.
 ///
-/// From 8 MiB of received data on, ms, before and after: with 16 MiB blocks, 2 and 4 processes,
+/// Received data, from 8 MiB on (ms, before and after): with 16 MiB blocks, 2 and 4 processes,
 /// allgather 3.66 to 3.56 and 24.4 to 20.0, alltoall 4.96 to 4.35 and 32.3 to 28.7. It does not
 /// help where only one rank writes (gather 2.39 to 2.67) or where reducing takes the time
 /// (allreduce 2.43 to 2.52), nor for the own block (allgather 2.20 to 2.30).
 ///
 /// Where storesAreSlow(), all results, from 8 MiB of input and output of a rank on: see
-/// bench/RESULTS.md. With 6 MiB: allgather of 2 MiB from each rank 0.47 to 0.55. It pays even if
-/// the caller reads the result at once: gather of 16 MiB from each of 2 ranks 5.5 to 3.3, with
-/// reading 9.0 to 6.5.
+/// bench/RESULTS.md. 6 MiB is slower: allgather of 2 MiB from each rank 0.47 before, 0.55 after. It
+/// pays even if the caller reads the result at once: gather of 16 MiB from each of 2 ranks 5.5
+/// to 3.3, with reading 9.0 to 6.5.
 PastCaches pastCaches(const plan::RankPlan& plan, const plan::CallShape& shape) {
   constexpr std::size_t kLeast = 8 << 20;
   if (reduces(plan.spec.collective)) return PastCaches::none;

@@ -241,7 +241,7 @@ TEST_CASE("invalid options are refused, and the communicator stays usable") {
       {"density 2", [](TrainOptions& o) { o.gradients.hook = "topk:2"; }},
       {"rank 0", [](TrainOptions& o) { o.gradients.hook = "powersgd:0"; }},
       {"device \"tpu\"", [](TrainOptions& o) { o.device = "tpu"; }},
-      {"nesterov with optimizer lars",
+      {"nesterov is for optimizer sgd, not lars",
        [](TrainOptions& o) { o.optimizer.name = "lars", o.optimizer.nesterov = true; }},
       {"base_batch is -1", [](TrainOptions& o) { o.optimizer.base_batch = -1; }},
       {"steps is -1", [](TrainOptions& o) { o.steps = -1; }},
@@ -300,7 +300,7 @@ TEST_CASE("options of the optimizer that would change nothing are refused") {
   options.optimizer.name = "adamw";
   CHECK(refusal(options) == "");
   options.optimizer.momentum = 0.5;
-  CHECK(refusal(options) == "train: momentum with optimizer adamw, must be sgd or lars");
+  CHECK(refusal(options) == "train: momentum is for optimizers sgd and lars, not adamw");
 }
 
 TEST_CASE("two of checkpoint, metrics and trace must not be the same file") {

@@ -22,7 +22,7 @@ namespace rondo::compat::python {
 /// Functions need the interpreter's lock and release it while they wait.
 class Rank {
  public:
-  /// Ranks of this process that were made of one rank by split(), shrink() and grow(), with it.
+  /// A rank, and the ranks that split(), shrink() and grow() made from it in this process.
   struct Family {
     std::optional<std::string> aborted; ///< the reason that was given to abortFamily()
   };

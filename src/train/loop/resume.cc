@@ -130,7 +130,7 @@ void restore(Communicator& comm, const std::string& path, const Running& run, bo
     const Checkpoint file(path);
     checkIdentity(file, run);
     std::vector<TensorMemory> tensors = snapshot.tensors;
-    // A run without some of the ranks' own tensors (slow momentum) goes on from the means.
+    // If only the file or only the run has slow momentum, the run goes on from the means.
     const bool same = !snapshot.means || file.hasJust(tensors);
     whole = ranksOf(file) == snapshot.ranks && same ? 1 : 0;
     if (whole == 0) {

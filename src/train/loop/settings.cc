@@ -107,10 +107,10 @@ void checkNeeds(const TrainOptions& options) {
 
 void checkOptimizer(const TrainOptions::Optimizer& optimizer) {
   const TrainOptions::Optimizer defaults;
-  const std::string with = " with optimizer " + optimizer.name + ", must be ";
-  if (optimizer.nesterov && optimizer.name != "sgd") refuse("nesterov" + with + "sgd");
+  if (optimizer.nesterov && optimizer.name != "sgd")
+    refuse("nesterov is for optimizer sgd, not " + optimizer.name);
   if (optimizer.momentum != defaults.momentum && optimizer.name == "adamw")
-    refuse("momentum" + with + "sgd or lars");
+    refuse("momentum is for optimizers sgd and lars, not adamw");
   if (optimizer.scaling != defaults.scaling && optimizer.base_batch == 0)
     refuse("scaling is " + optimizer.scaling +
            ", but without base_batch (--scale-lr) the learning rate is not scaled");

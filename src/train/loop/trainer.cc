@@ -125,7 +125,7 @@ TrainReport Trainer::run(Held& held) {
     endEpoch(now, 0);
   }
   awaitRanks();
-  // A rank was lost before the checkpoint of this step was written.
+  // Writes the checkpoint that the loss of a rank has prevented, if any.
   if (goes_on && !paused_ && saved_ != at_.total) saveIfDue();
   const std::int64_t begun = at_.total;
   while (!over() && !paused_) {

@@ -6,7 +6,7 @@ class _Arrays:
 
     def __setitem__(self, key, value):
         own = self[key]
-        if value is not own:  # as after `gradients[key] += g`
+        if value is not own:  # `gradients[key] += g` gives own
             own[...] = value
 
     def _refuse(self, *_, **__):
