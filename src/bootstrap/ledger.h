@@ -128,7 +128,7 @@ class Ledger {
 
  private:
   struct Member {
-    std::optional<Progress> progress; ///< none: nobody has reported it here
+    std::optional<Progress> progress; ///< empty if unknown
     std::optional<CallReport> calls;
     std::optional<Stall> stall;
     bool heard_of_left = false; ///< at its last report, its peer had already left

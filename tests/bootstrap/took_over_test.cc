@@ -77,6 +77,15 @@ std::unique_ptr<RawMember> come(const Site& site, int rank) {
   return member;
 }
 
+/// A call in which rank 0 waits for rank 1.
+const Stall kBarrier{7, 1, "Barrier #7"};
+
+/// The rank's call has made no progress until its timeout.
+void timesOut(RawMember& rank) {
+  const Failure failure{ErrorCode::timeout, "Barrier #7 timed out; details", 1};
+  rank.frame(Type::fail, frames::Fail{kCommunicator, failure, kBarrier, {}});
+}
+
 } // namespace
 
 // Proves: a rank that died is not taken for one that had left, whichever rank connected first.
@@ -103,14 +112,8 @@ TEST_CASE("a rank waits for one that left before the hub moved: it is named if i
       with.succession->departed = {{kCommunicator, 1, {early ? 6u : 7u, 6}}};
     });
     const auto first = come(site, 0);
-    const Stall stall{7, 1, "Barrier #7"};
-    first->frame(Type::stalled, frames::Stalled{kCommunicator, stall});
-    if (!early) {
-      first->frame(
-          Type::fail,
-          frames::Fail{
-              kCommunicator, {ErrorCode::timeout, "Barrier #7 timed out; details", 1}, stall, {}});
-    }
+    first->frame(Type::stalled, frames::Stalled{kCommunicator, kBarrier});
+    if (!early) timesOut(*first);
     const auto failure = first->failureOf(kCommunicator);
     REQUIRE(failure);
     CHECK(failure->code == (early ? ErrorCode::peer_dead : ErrorCode::timeout));
@@ -124,16 +127,12 @@ TEST_CASE("a rank waits for one that left before the hub moved: it is named if i
 TEST_CASE("a rank waits for one that left before the hub moved: that one is not named dead") {
   Site site;
   const auto first = come(site, 0);
-  const Stall stall{7, 1, "Barrier #7"};
-  first->frame(Type::stalled, frames::Stalled{kCommunicator, stall});
+  first->frame(Type::stalled, frames::Stalled{kCommunicator, kBarrier});
   RawMember second(site.member(1));
   second.join();
   second.frame(Type::settled, RawMember::Raw{});
   REQUIRE(second.counted());
-  first->frame(
-      Type::fail,
-      frames::Fail{
-          kCommunicator, {ErrorCode::timeout, "Barrier #7 timed out; details", 1}, stall, {}});
+  timesOut(*first);
   const auto failure = first->failureOf(kCommunicator);
   REQUIRE(failure);
   CHECK(failure->code == ErrorCode::timeout);
