@@ -177,6 +177,7 @@ void Simulator::placeRanks(const plan::Spec& spec, const Network& network) {
       added.number = lane;
       added.op = program.lanes[lane];
       added.ended = added.op == program.lanes[lane + 1];
+      place.working += !added.ended;
     }
     Core& core = cores_[place.core];
     if (core.ranks++ == 0) core.last = rank;

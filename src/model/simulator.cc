@@ -233,7 +233,7 @@ void Simulator::advance(std::uint32_t id) {
   if (++lane.op < program.lanes[lane.number + 1]) return enter(id, lane.clock);
   lane.op = program.lanes[lane.number];
   if (++lane.tile < sizes_.tiles) {
-    if (program.scratch && places_[lane.rank].lanes > 1) return endTile(id);
+    if (program.scratch && places_[lane.rank].working > 1) return endTile(id);
     return enter(id, lane.clock);
   }
   lane.ended = true;
@@ -243,10 +243,11 @@ void Simulator::advance(std::uint32_t id) {
 /// Lanes of a plan with scratch enter a tile together.
 void Simulator::endTile(std::uint32_t id) {
   Place& place = places_[lanes_[id].rank];
-  if (++place.lanes_at_end < place.lanes) return;
+  if (++place.lanes_at_end < place.working) return;
   place.lanes_at_end = 0;
   const Clock clock = lanes_[id].clock;
-  for (std::uint32_t i = 0; i < place.lanes; ++i) enter(place.first_lane + i, clock);
+  for (std::uint32_t i = 0; i < place.lanes; ++i)
+    if (!lanes_[place.first_lane + i].ended) enter(place.first_lane + i, clock);
 }
 
 void Simulator::meet(std::uint32_t id, const Clock& clock) {

@@ -74,6 +74,7 @@ class Simulator {
   };
   struct Place { ///< of a rank
     std::uint32_t first_lane = 0, lanes = 0, first_out = 0, first_in = 0;
+    std::uint32_t working = 0;                  ///< lanes that have steps
     std::uint32_t node = 0, core = 0, seat = 0; ///< seat: number among the ranks of the core
     std::uint32_t lanes_at_end = 0;
     std::deque<std::pair<std::uint32_t, Clock>> ready; ///< lanes whose steps wait for the processor

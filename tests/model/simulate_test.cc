@@ -154,6 +154,21 @@ TEST_CASE("one rank may stand for all where all do the same") {
   }
 }
 
+TEST_CASE("a lane without steps changes nothing, also in a plan with scratch of several tiles") {
+  Profile profile = idealProfile(kAlpha, kBeta);
+  for (auto& link : profile.links) link->slot_bytes = 1 << 16;
+  auto plans =
+      plan::buildAll(find("halving"), {.collective = Collective::reducescatter, .ranks = 4});
+  REQUIRE(plans[1].scratch_chunks > 0);
+  const auto simulated = [&] { return simulate(plans, {}, {kBytes}, {.profile = &profile}); };
+  const Outcome without = simulated();
+  REQUIRE(without.tiles > 1);
+  plans[1].lanes.emplace_back();
+  const Outcome with = simulated();
+  CHECK(with.stuck.empty());
+  CHECK(with.seconds == without.seconds);
+}
+
 TEST_CASE("a full channel holds its sender back") {
   // Rank 1 needs 10 s for each message and rank 0 none, so a slot becomes free every 10 s.
   Profile profile = idealProfile(0, 0);
