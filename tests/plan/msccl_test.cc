@@ -73,6 +73,14 @@ TEST_CASE("MSCCL: every plan that can be written is read again, proved, and writ
   CHECK(written > 150);
 }
 
+// Proves: a file of many ranks, whose steps move many chunks each, is within the reader's limits.
+TEST_CASE("MSCCL: exported plans of hundreds of ranks are read again") {
+  const Spec spec{.collective = Collective::allreduce, .ranks = 512};
+  const Algorithm& algorithm = *findAlgorithm("halving_doubling");
+  const std::string text = mscclText(buildAll(algorithm, spec), "x");
+  CHECK(mscclText(parseMsccl(text, "a.xml").plans, "x") == text);
+}
+
 TEST_CASE("MSCCL: a file written by hand is proved, in place and out of place") {
   const ImportedPlans pair = parseMsccl(kPair, "pair.xml");
   CHECK(pair.name == "pair");
