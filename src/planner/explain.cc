@@ -54,10 +54,12 @@ std::string whyItWins(const Explanation& made) {
                    [&](const Candidate& one) { return one.algorithm == made.algorithm; });
   text += "; the call uses " + made.algorithm;
   if (used == made.candidates.end()) return text + ".";
-  const double loss = used->seconds / best.seconds - 1;
-  if (loss <= kTie) return text + ", which is as fast within the model's error.";
-  return text + ", which is predicted to take " + std::to_string(std::lround(100 * loss)) +
-         "% longer: " + decidingTerm(best, *used) + ".";
+  if (used->seconds <= best.seconds * (1 + kTie))
+    return text + ", which is as fast within the model's error.";
+  text += ", which is predicted to take ";
+  if (best.seconds > 0)
+    text += std::to_string(std::lround(100 * (used->seconds / best.seconds - 1))) + "% ";
+  return text + "longer: " + decidingTerm(best, *used) + ".";
 }
 
 std::string networkText(const model::Network& network, const plan::Layout& layout) {

@@ -166,6 +166,26 @@ TEST_CASE("an explanation says what the call's algorithm loses, and on what") {
   CHECK(made.why.ends_with(" more on latency."));
 }
 
+// Proves: where nothing takes time, candidates are equally fast, and no share of a time is named.
+TEST_CASE("an explanation of a call that takes no time") {
+  const plan::Spec spec{.collective = Collective::allgather, .ranks = 1};
+  const model::Profile ideal = model::idealProfile(1e-6, 1e-10);
+  const planner::Policy policy = on(LinkClass::shm, 0);
+  const planner::SiteNetwork site(policy.site, ideal);
+  planner::Decision decided = planner::decision(spec, 0, policy);
+  for (const plan::Choice& one : planner::candidates(spec)) {
+    decided.choice = one;
+    const Explanation made = planner::explain(spec, {.bytes = 0}, decided, site.network());
+    REQUIRE(made.candidates[0].seconds == 0);
+    INFO(made.why);
+    CHECK(made.why.find('%') == std::string::npos);
+    CHECK(made.why.find(", in a tie with ") != std::string::npos);
+    const bool first = one.text() == made.candidates[0].algorithm;
+    CHECK(made.why.ends_with(first ? "; the call uses it."
+                                   : ", which is as fast within the model's error."));
+  }
+}
+
 // Proves: an explanation costs no more for a larger call, and leaves no candidate out.
 TEST_CASE("an explanation of a very large call has all candidates") {
   const plan::Spec spec{.collective = Collective::allreduce, .ranks = 8};
