@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -60,9 +59,9 @@ std::string tableFile(const std::string& key, const std::string& rows) {
          hashText(key + rows) + "\n";
 }
 
-bool writeFile(const std::string& path, const std::string& text) {
-  const base::UniqueFd fd = base::UniqueFd::of(
-      [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600); });
+/// Makes a file whose name nobody else uses: `path` ends in "XXXXXX", which are replaced.
+bool writeNew(std::string& path, const std::string& text) {
+  const base::UniqueFd fd = base::UniqueFd::of([&] { return ::mkostemp(path.data(), O_CLOEXEC); });
   if (!fd) return false;
   std::string_view left = text;
   while (!left.empty()) {
@@ -96,10 +95,8 @@ bool replaceFile(const std::string& path, const std::string& text) {
   }
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  static std::atomic<unsigned> number{0};
-  const std::string part =
-      path + "." + std::to_string(::getpid()) + "." + std::to_string(number.fetch_add(1));
-  if (writeFile(part, text) && ::rename(part.c_str(), path.c_str()) == 0) return true;
+  std::string part = path + ".XXXXXX";
+  if (writeNew(part, text) && ::rename(part.c_str(), path.c_str()) == 0) return true;
   const int reason = errno;
   ::unlink(part.c_str());
   errno = reason;

@@ -1,6 +1,8 @@
 // Tests the files of the cache: which profile is used, and that damaged files never do harm.
 #include "planner/stored.h"
 
+#include <unistd.h>
+
 #include <fstream>
 #include <functional>
 
@@ -97,6 +99,18 @@ TEST_CASE("a kept table is read again, and a damaged one is not used") {
   CHECK(cache.logged(path + ": damaged or outdated") > 0);
   write(path, whole);
   CHECK(planner::loadTable("key"));
+}
+
+// Proves: processes of several containers may have the same number and share the folder.
+TEST_CASE("a file that another process of this number writes at the same time stays") {
+  const OwnCache cache;
+  const std::string path = cache.file("a.json");
+  const auto other = [&](int number) {
+    return path + "." + std::to_string(::getpid()) + "." + std::to_string(number);
+  };
+  for (int i = 0; i < 1000; ++i) std::ofstream(other(i)) << "half";
+  write(path, "whole");
+  for (int i = 0; i < 1000; ++i) REQUIRE(readFile(other(i)) == "half");
 }
 
 TEST_CASE("where no file can be written, a table is not kept") {
