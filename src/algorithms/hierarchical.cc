@@ -24,6 +24,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "plan/builder.h"
 #include "plan/compose.h"
@@ -50,6 +51,7 @@ constexpr int kFew = 8;
 /// Picks the requested algorithm, or the first of those above that can do the part.
 bool pick(const Spec& whole, Level level, Part& part) {
   const int asked = level == Level::inside ? whole.inner : whole.outer;
+  const Layout inside = std::exchange(part.spec.layout, {});
   const auto take = [&](const Algorithm& algorithm) {
     if (!serves(algorithm, part)) return false;
     part.algorithm = &algorithm;
@@ -57,9 +59,9 @@ bool pick(const Spec& whole, Level level, Part& part) {
   };
   if (asked != 0 && part.spec.ranks > 1)
     return take(*plan::algorithms()[static_cast<std::size_t>(asked) - 1]);
-  if (level == Level::inside) {
-    part.spec.layout = whole.layout.within(part.ranks);
-    if (part.spec.layout.clustered() && take(hierarchical)) return true;
+  if (inside.clustered()) {
+    part.spec.layout = inside;
+    if (take(hierarchical)) return true;
     part.spec.layout = {};
   }
   std::span<const std::string_view> names = kInside;

@@ -56,10 +56,21 @@ class Composer {
   /// rank count too. The message size is that of the part with the smallest chunks; other parts are
   /// repeated. Tiles are then as large as possible, and parts follow each other closely.
   void measure(std::span<const Part> parts) {
-    std::vector<RankPlan> samples;
+    struct Sample {
+      std::uint32_t chunks_per_block, message_chunks;
+    };
+    std::vector<Sample> samples;
     std::uint32_t all = 1;
+    const Part* before = nullptr;
     for (const Part& part : parts) {
-      samples.push_back(part.algorithm->build(part.spec, 0));
+      // Thousands of neighbouring parts may be equal.
+      if (before && before->algorithm == part.algorithm && before->spec == part.spec) {
+        samples.push_back(samples.back());
+      } else {
+        const RankPlan plan = part.algorithm->build(part.spec, 0);
+        samples.push_back({plan.chunks_per_block, plan.message_chunks});
+      }
+      before = &part;
       all =
           std::lcm(all, static_cast<std::uint32_t>(part.shares) * samples.back().chunks_per_block);
     }

@@ -66,9 +66,26 @@ void Division::add(Level level, Collective collective, const std::vector<int>& r
   part.weights = std::move(shape.weights);
   if (part.weights.empty()) part.weights.assign(ranks.size(), 1);
   part.scattered = shape.scattered;
-  failed_ = failed_ || !pick_(spec_, level, part);
+  if (level == Level::inside) part.spec.layout = spec_.layout.within(ranks);
+  pickLast();
   const auto own = std::find(ranks.begin(), ranks.end(), rank_);
   if (own != ranks.end()) fill(part, static_cast<int>(own - ranks.begin()));
+}
+
+void Division::pickLast() {
+  Part& part = parts_.back().part;
+  if (parts_.size() > 1) {
+    const Phased& before = parts_[parts_.size() - 2];
+    const Part& other = before.part;
+    if (other.algorithm && before.level == parts_.back().level && asked_ == part.spec &&
+        other.weights == part.weights && other.scattered == part.scattered) {
+      part.algorithm = other.algorithm;
+      part.spec = other.spec;
+      return;
+    }
+  }
+  asked_ = part.spec;
+  failed_ = failed_ || !pick_(spec_, parts_.back().level, part);
 }
 
 void Division::inside(Collective collective, const std::function<Shape(int)>& shape,

@@ -23,8 +23,9 @@ struct Phased {
 /// rank. A rail is the set of ranks with the same place in all nodes.
 class Division {
  public:
-  /// Sets Part::algorithm and the layout of its spec. Returns false if no algorithm can do the
-  /// part.
+  /// Sets Part::algorithm, and may take the layout out of the part's spec, which has the lower
+  /// levels of a node. The result must not depend on the numbers of the part's ranks. Returns false
+  /// if no algorithm can do the part.
   using Pick = bool (*)(const Spec& whole, Level, Part&);
 
   /// `rank` -1: no rank's memory; the parts are complete except for places. `spec` must outlive
@@ -80,6 +81,10 @@ class Division {
   std::vector<Phased> take() { return std::move(parts_); }
 
  private:
+  /// Picks the algorithm of the last part. Thousands of parts may be equal, so a part that is like
+  /// the one before gets the same.
+  void pickLast();
+
   const Spec& spec_;
   const int rank_;
   const Pick pick_;
@@ -87,6 +92,7 @@ class Division {
   std::vector<int> leaders_;
   int root_node_ = 0, smallest_, largest_;
   std::vector<Phased> parts_;
+  Spec asked_; ///< of the last part, before an algorithm was picked
   int phase_ = 0;
   bool failed_ = false;
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "plan/compose.h"
 
@@ -17,23 +16,23 @@ std::vector<int> asNumbered(int ranks) {
   return order;
 }
 
-/// The groups of a rank, from the largest to the smallest. The groups of `first` become 0; others
-/// keep their numbers.
-std::vector<int> keyOf(const Layout& layout, std::size_t rank, std::size_t first) {
-  std::vector<int> key;
-  for (const auto& groups : layout.groups)
-    key.push_back(groups[rank] == groups[first] ? 0 : groups[rank] + 1);
-  return key;
-}
-
+/// By group, from the largest groups to the smallest; `first` and its groups come first, others in
+/// the order of their numbers.
 std::vector<int> byGroups(const Spec& spec, int first) {
   std::vector<int> order = asNumbered(spec.ranks);
-  const auto key = [&](int rank) {
-    return std::pair(
-        keyOf(spec.layout, static_cast<std::size_t>(rank), static_cast<std::size_t>(first)),
-        rank != first);
-  };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
+  std::rotate(order.begin(), order.begin() + first, order.begin() + first + 1);
+  const auto& levels = spec.layout.groups;
+  // Each sort keeps the order inside the groups of its level.
+  for (auto groups = levels.rbegin(); groups != levels.rend(); ++groups) {
+    const auto number = [&](int rank) { return (*groups)[static_cast<std::size_t>(rank)]; };
+    const auto nearer = [&](int a, int b) {
+      const int own = number(first), of_a = number(a), of_b = number(b);
+      return of_a != of_b && (of_a == own || (of_b != own && of_a < of_b));
+    };
+    // Every rank's plan needs the order, so a sort that changes nothing is left out.
+    if (!std::is_sorted(order.begin(), order.end(), nearer))
+      std::stable_sort(order.begin(), order.end(), nearer);
+  }
   return order;
 }
 

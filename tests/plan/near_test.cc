@@ -1,6 +1,9 @@
 // Tests that rings and trees follow a layout: neighbours share nodes, and the plans stay right.
 #include "plan/near.h"
 
+#include <algorithm>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -37,6 +40,37 @@ TEST_CASE("ranks of a node are adjacent, inside it those of a socket, and the ro
   CHECK(orderOf("0.1.2.0.1.2/0.1.2.3.4.5", Collective::reduce, 4) == Order{4, 1, 0, 3, 2, 5});
   CHECK(orderOf("2x2", Collective::broadcast, 3) == Order{0, 1, 2, 3}); // already has the property
   CHECK(nearOrder({Collective::allreduce, 3}) == Order{0, 1, 2});
+}
+
+TEST_CASE("ranks are in the order of their groups, after those of the root") {
+  std::mt19937 random(8);
+  for (int run = 0; run < 200; ++run) {
+    const int ranks = 1 + static_cast<int>(random() % 20);
+    const int root = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    Layout layout;
+    std::vector<int> names(static_cast<std::size_t>(ranks), 0);
+    for (int level = 0; level < 3; ++level) {
+      for (int& one : names) one = 3 * one + static_cast<int>(random() % 3);
+      layout.groups.push_back(numbered(names));
+    }
+    const auto key = [&](int rank, int first) {
+      std::vector<int> key;
+      for (const auto& groups : layout.groups) {
+        const int own = groups[static_cast<std::size_t>(rank)];
+        key.push_back(own == groups[static_cast<std::size_t>(first)] ? -1 : own);
+      }
+      key.push_back(rank == first ? -1 : rank);
+      return key;
+    };
+    std::vector<int> order(static_cast<std::size_t>(ranks));
+    for (const int first : {0, root}) {
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::sort(order, {}, [&](int rank) { return key(rank, first); });
+      if (std::ranges::is_sorted(order)) break;
+    }
+    CAPTURE(text(layout), root);
+    CHECK(nearOrder({Collective::broadcast, ranks, root, 0, layout}) == order);
+  }
 }
 
 TEST_CASE(
