@@ -39,14 +39,13 @@ struct Subject {
   }
   /// Blocks that a rank of those from `first_rank` on sends in its busiest round.
   double sentInRound(int first_rank = 0) const {
-    double most = 0;
-    std::vector<double> sent;
-    for (int round = 1; round <= counts.rounds; ++round) {
-      sent.assign(counts.ranks.size(), 0);
-      for (const Transfer& t : counts.transfers) {
-        if (t.round != round || t.channel.src < first_rank) continue;
-        most = std::max(most, sent[static_cast<std::size_t>(t.channel.src)] += t.bytes);
-      }
+    double most = 0, sent = 0;
+    const Transfer* before = nullptr;
+    for (const Transfer& t : counts.transfers) { // sorted by round, then sender
+      const bool same = before && before->round == t.round && before->channel.src == t.channel.src;
+      sent = t.bytes + (same ? sent : 0);
+      if (t.channel.src >= first_rank) most = std::max(most, sent);
+      before = &t;
     }
     return most;
   }

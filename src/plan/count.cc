@@ -2,7 +2,6 @@
 #include "plan/count.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "plan/check_parts.h"
@@ -69,6 +68,7 @@ void countWindows(const Graph& graph, Chunks& sent, Chunks& received) {
     const Step& step = *node.step;
     const auto own = static_cast<std::size_t>(node.rank);
     const bool sums = !step.inputs.empty() && step.inputs[0].of_all;
+    if (!sums && !step.to_all) continue;
     if (sums) received[own] += step.shape.count;
     if (step.to_all) sent[own] += step.shape.count;
     for (std::size_t r = 0; r < sent.size(); ++r) {
@@ -153,11 +153,14 @@ Counts count(std::span<const RankPlan> plans) {
 
 std::vector<double> Counts::wireLoad() const {
   std::vector<double> load(static_cast<std::size_t>(rounds));
-  std::map<std::pair<int, Channel>, double> carried;
+  double carried = 0;
+  const Transfer* before = nullptr;
   for (const Transfer& t : transfers) {
-    const double sum = carried[{t.round, t.channel}] += t.bytes;
+    const bool same = before && before->round == t.round && before->channel == t.channel;
+    carried = t.bytes + (same ? carried : 0);
     double& most = load[static_cast<std::size_t>(t.round - 1)];
-    most = std::max(most, sum);
+    most = std::max(most, carried);
+    before = &t;
   }
   return load;
 }
