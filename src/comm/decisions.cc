@@ -30,7 +30,7 @@ model::LinkClass classOf(std::string_view transport, bool same_machine) {
 /// What a rank tells the others.
 struct Told {
   std::string error;   ///< why it has no profile
-  std::string profile; ///< its key
+  std::string profile; ///< a hash of it
   std::string table;   ///< of rank 0
 
   std::vector<std::byte> encode() const {
@@ -68,7 +68,7 @@ Told tell(const bootstrap::Session& session, const Options& options,
   try {
     const model::Profile profile = planner::usedProfile(options.profile);
     const std::string text = model::profileText(profile);
-    told.profile = std::to_string(std::hash<std::string>()(text)) + " '" + profile.name + "'";
+    told.profile = std::to_string(std::hash<std::string>()(text));
     if (session.rank() == 0)
       told.table =
           tableOf(session.size(), policy, profile, planner::tableKey(session.size(), policy, text));

@@ -97,6 +97,18 @@ TEST_CASE("the profile decides, and rank 0's settings count", "[decisions]") {
         "");
 }
 
+TEST_CASE("a profile with a long name is used", "[decisions]") {
+  const OwnCache cache;
+  model::Profile profile = model::defaultProfile();
+  profile.name = std::string(10'000, 'x');
+  std::ofstream(cache.file("p.json")) << model::profileText(profile);
+  Options options = byModel(cache, "inproc");
+  options.profile = cache.file("p.json");
+  auto ranks = Communicator::createAll(2, options);
+  CHECK(firstComplaint(onRanks(ranks, [](Communicator& comm) { return sums(comm, 1000); })) == "");
+  CHECK(cache.logged("differ") == 0);
+}
+
 TEST_CASE("a profile that is named and cannot be read is an error on all ranks", "[decisions]") {
   const OwnCache cache;
   std::ofstream(cache.file("p.json")) << "{\n\n  \"rondo_profile\": 7}";
