@@ -3,6 +3,7 @@
 #include "plan/compose.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <map>
 #include <numeric>
@@ -16,18 +17,44 @@ namespace {
 /// Number of channel indices that a part may use.
 constexpr int kChannelsOfPart = 1 << 10;
 
-bool touches(const Step& step, const Piece& piece) {
-  return (step.output && overlap(*step.output, piece)) ||
-         std::any_of(step.inputs.begin(), step.inputs.end(), [&](const Operand& operand) {
-           return operand.local() && overlap(operand.piece, piece);
-         });
-}
+/// The last steps of each lane that touch and that write a chunk of the rank's memory.
+class LastUses {
+ public:
+  struct Use {
+    std::uint32_t lane;
+    std::size_t touched, written; ///< one after the step; 0: none
+  };
 
-/// Whether the later step must wait: one of them writes what the other touches.
-bool conflict(const Step& earlier, const Step& later) {
-  if (later.output && touches(earlier, *later.output)) return true;
-  return earlier.output && touches(later, *earlier.output);
-}
+  /// Calls visit(use, whether the step writes the chunk) for the uses of all chunks of a step.
+  void visit(const Step& step, const auto& visit) {
+    forChunks(step, [&](std::vector<Use>& uses, bool writes) {
+      for (const Use& use : uses) visit(use, writes);
+    });
+  }
+  /// Lanes are added one after the other, each from its first step on.
+  void add(std::uint32_t lane, std::size_t number, const Step& step) {
+    forChunks(step, [&](std::vector<Use>& uses, bool writes) {
+      if (uses.empty() || uses.back().lane != lane) uses.push_back({lane, 0, 0});
+      uses.back().touched = number + 1;
+      if (writes) uses.back().written = number + 1;
+    });
+  }
+
+ private:
+  void forChunks(const Step& step, const auto& use) {
+    const auto each = [&](const Piece& piece, bool writes) {
+      auto& chunks = chunks_[static_cast<std::size_t>(piece.space)];
+      const std::size_t end = std::size_t{piece.chunk} + piece.count;
+      if (chunks.size() < end) chunks.resize(end);
+      for (std::size_t chunk = piece.chunk; chunk < end; ++chunk) use(chunks[chunk], writes);
+    };
+    for (const Operand& operand : step.inputs)
+      if (operand.local()) each(operand.piece, false);
+    if (step.output) each(*step.output, true);
+  }
+
+  std::array<std::vector<std::vector<Use>>, 4> chunks_; ///< by space and chunk
+};
 
 /// Removes the output of a step that would copy a piece onto itself.
 void dropOwnCopy(Step& step) {
@@ -234,16 +261,21 @@ class Composer {
   void order(std::size_t first) {
     for (std::size_t lane = first; lane < plan_.lanes.size(); ++lane) {
       std::vector<std::size_t> waited(first, 0); // steps of each earlier lane already waited for
-      for (Step& step : plan_.lanes[lane].steps)
-        for (std::uint32_t other = 0; other < first; ++other) {
-          const auto& steps = plan_.lanes[other].steps;
-          std::size_t last = steps.size();
-          while (last > waited[other] && !conflict(steps[last - 1], step)) --last;
-          if (last == waited[other]) continue;
-          waited[other] = last;
-          step.after.push_back({other, static_cast<std::uint32_t>(last - 1)});
-        }
+      for (Step& step : plan_.lanes[lane].steps) {
+        std::vector<std::size_t> last = waited;
+        // What a step writes nobody may still use; what it reads must have been written.
+        uses_.visit(step, [&](const LastUses::Use& use, bool writes) {
+          last[use.lane] = std::max(last[use.lane], writes ? use.touched : use.written);
+        });
+        for (std::uint32_t other = 0; other < first; ++other)
+          if (last[other] > waited[other])
+            step.after.push_back({other, static_cast<std::uint32_t>(last[other] - 1)});
+        waited = std::move(last);
+      }
     }
+    for (std::size_t lane = first; lane < plan_.lanes.size(); ++lane)
+      for (std::size_t s = 0; s < plan_.lanes[lane].steps.size(); ++s)
+        uses_.add(static_cast<std::uint32_t>(lane), s, plan_.lanes[lane].steps[s]);
   }
 
   /// Channels between two ranks get the indices 0, 1, ... in the order of parts. Both ends see the
@@ -276,6 +308,7 @@ class Composer {
 
   RankPlan plan_;
   std::map<Channel, int> channels_; ///< by the part's channel: position in plan_.channels
+  LastUses uses_;                   ///< by the parts added so far
   int scratch_blocks_ = 0;          ///< scratch blocks used so far
   std::uint32_t grain_ = 1;         ///< chunks that represent one chunk of a small plan
 
