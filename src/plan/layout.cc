@@ -9,7 +9,7 @@
 namespace rondo::plan {
 namespace {
 
-constexpr int kMostRanks = 1 << 16; ///< in the text form
+constexpr int kMostRanks = 1 << 20; ///< in the text form
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw Error(ErrorCode::invalid_argument,

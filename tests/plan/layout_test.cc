@@ -57,8 +57,8 @@ TEST_CASE("an invalid layout is refused with the reason") {
   refused("4,-1", 0, "'-1' where");
   refused("4x2", 9, "has 8 ranks, not 9");
   refused("99999999999x1", 0, "where a number");
-  refused("60000x60000", 0, "more than 65536 ranks");
-  refused("40000,40000", 0, "more than 65536 ranks");
+  refused("60000x60000", 0, "more than 1048576 ranks");
+  refused("600000,600000", 0, "more than 1048576 ranks");
   refused("0.0.1/0.1", 0, "different numbers of ranks");
   refused("0.1/0.0", 0, "belongs to two groups of the level above");
 }

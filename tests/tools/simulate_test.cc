@@ -136,6 +136,8 @@ TEST_CASE("simulate: a million ranks have the time of the formula, and the outpu
   const double each = 1e-6 + 1048576 / 1e6 * 1e-9;
   CHECK(json["rows"][0]["formula_us"].get<double>() == Approx(2 * 999999 * each * 1e6));
   CHECK(shell("$RONDO simulate -p 1048577").status == 2);
+  CHECK(shell("$RONDO simulate -p 131072 --layout 16384x8 --algorithm ring --ideal 1,1").status ==
+        0);
 }
 
 TEST_CASE("simulate: imported plans take as long as the plans that were exported", "[simulate]") {
@@ -202,6 +204,9 @@ TEST_CASE("simulate: a topology gives places, kinds and speeds of links", "[simu
   CHECK(speed(placed(2, 4), model::LinkClass::network) == Approx(12.5));
   CHECK(shell("$RONDO simulate allreduce -p 4 --nodes 2 --algorithm ring --topology " + file)
             .status == 0);
+  CHECK(
+      shell("$RONDO simulate -p 131072 --nodes 65536 --algorithm ring --topology " + file).status ==
+      0);
 
   const Outcome few = shell("$RONDO simulate -p 3 --topology " + file);
   CHECK(few.status == 2);
