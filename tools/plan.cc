@@ -97,32 +97,15 @@ int table(const PlanConfig& config) {
 }
 
 int check(const PlanConfig& config) {
-  std::vector<const plan::Algorithm*> algorithms(plan::algorithms().begin(),
-                                                 plan::algorithms().end());
-  plan::Choice choice;
-  if (!config.algorithm.empty()) {
-    choice = plan::parseChoice(config.algorithm);
-    algorithms = {choice.algorithm};
-  }
+  std::vector<plan::Choice> choices;
+  if (config.algorithm.empty() || config.algorithm == "all")
+    for (const plan::Algorithm* algorithm : plan::algorithms()) choices.push_back({algorithm, 0});
+  else
+    for (const std::string_view word : plan::choiceWords(config.algorithm))
+      choices.push_back(plan::parseChoice(word));
   const std::vector<int> ranks = rankCounts(config);
-  std::vector<PlanPair> pairs =
-      pairsToCheck(algorithms, collectivesOf(config), ranks, layoutsToCheck(config.layout, ranks));
-  if (choice.parameter != 0) {
-    for (PlanPair& pair : pairs) {
-      std::erase_if(pair.specs,
-                    [&](const plan::Spec& spec) { return spec.parameter != choice.parameter; });
-    }
-  }
-  if (choice.inner != 0)
-    for (PlanPair& pair : pairs) {
-      for (plan::Spec& spec : pair.specs) {
-        spec.inner = choice.inner;
-        spec.outer = choice.outer;
-      }
-      std::erase_if(pair.specs,
-                    [&](const plan::Spec& spec) { return !choice.algorithm->supports(spec); });
-    }
-  std::erase_if(pairs, [](const PlanPair& pair) { return pair.specs.empty(); });
+  const std::vector<PlanPair> pairs =
+      pairsToCheck(choices, collectivesOf(config), ranks, layoutsToCheck(config.layout, ranks));
   if (pairs.empty()) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -151,7 +134,9 @@ Collective collectiveOf(const PlanConfig& config) {
   return config.collective.empty() ? Collective::allreduce : parseCollective(config.collective);
 }
 
+/// Those of --bytes; of a collective without data 0.
 std::vector<std::size_t> sizesOf(const PlanConfig& config, const std::string& otherwise) {
+  if (!traits(collectiveOf(config)).movesData()) return {0};
   std::vector<std::size_t> sizes;
   const std::string& text = config.bytes.empty() ? otherwise : config.bytes;
   if (!text.empty())
@@ -205,7 +190,6 @@ int compareAll(const PlanConfig& config) {
   what.policy.layout = plan::parseLayout(config.layout, what.ranks);
   what.policy.network_channels = config.network_channels || what.policy.layout.nodes().size() > 1;
   what.bytes = sizesOf(config, "8,8K,1M,64M");
-  if (!traits(what.collective).movesData()) what.bytes = {0};
   // One description of the machine serves the rules and the prediction.
   NetworkConfig network = config.network;
   if (network.profile.empty() && network.ideal.empty()) network.profile = profileOfJobs(options);
@@ -248,8 +232,9 @@ int explain(const PlanConfig& config) {
   plan::PrintOptions options;
   if (config.rank >= 0) options.ranks = {config.rank};
   options.rounds = config.rounds;
-  for (const std::size_t bytes : sizesOf(config, ""))
-    options.blocks.push_back(bytes / blocksOfSize(collective, ranks));
+  if (traits(collective).movesData())
+    for (const std::size_t bytes : sizesOf(config, ""))
+      options.blocks.push_back(bytes / blocksOfSize(collective, ranks));
   const auto choices = parseAlgorithmList(config.algorithm, collective, ranks, config.layout);
   for (const std::string& word : choices) {
     const plan::Choice choice = plan::parseChoice(word);

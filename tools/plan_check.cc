@@ -28,7 +28,8 @@ std::vector<int> roots(Collective collective, int ranks) {
   return {0, 1, ranks / 2, ranks - 1};
 }
 
-std::vector<int> parameters(int ranks) {
+std::vector<int> parameters(const plan::Choice& choice, int ranks) {
+  if (choice.parameter != 0) return {choice.parameter};
   std::vector<int> chosen = {0, 1, 2, 3, 4};
   if (ranks > chosen.back()) chosen.push_back(ranks);
   return chosen;
@@ -77,25 +78,27 @@ void checkOne(const PlanPair& pair, const plan::Spec& spec, std::mutex& mutex,
 
 } // namespace
 
-std::vector<PlanPair> pairsToCheck(const std::vector<const plan::Algorithm*>& algorithms,
+std::vector<PlanPair> pairsToCheck(const std::vector<plan::Choice>& choices,
                                    const std::vector<Collective>& collectives,
                                    const std::vector<int>& ranks,
                                    const std::vector<plan::Layout>& layouts) {
   std::vector<PlanPair> pairs;
-  for (const plan::Algorithm* algorithm : algorithms) {
+  for (const plan::Choice& choice : choices) {
     for (const Collective collective : collectives) {
-      PlanPair pair{algorithm, collective, {}};
+      PlanPair pair{choice.algorithm, collective, {}};
       for (const int p : ranks)
         for (const plan::Layout& layout : layoutsOf(layouts, p))
           for (const int root : roots(collective, p))
-            for (const int parameter : parameters(p)) {
+            for (const int parameter : parameters(choice, p)) {
               const plan::Spec spec{.collective = collective,
                                     .ranks = p,
                                     .root = root,
                                     .parameter = parameter,
                                     .layout = layout,
+                                    .inner = choice.inner,
+                                    .outer = choice.outer,
                                     .multicast = true};
-              if (algorithm->supports(spec)) pair.specs.push_back(spec);
+              if (choice.algorithm->supports(spec)) pair.specs.push_back(spec);
             }
       if (!pair.specs.empty()) pairs.push_back(std::move(pair));
     }
@@ -105,7 +108,14 @@ std::vector<PlanPair> pairsToCheck(const std::vector<const plan::Algorithm*>& al
 
 std::vector<plan::Layout> layoutsToCheck(const std::string& text, const std::vector<int>& ranks) {
   if (text.empty()) return {};
-  if (text != "all") return {plan::parseLayout(text)};
+  if (text != "all") {
+    const plan::Layout layout = plan::parseLayout(text);
+    const auto made = std::ssize(layout.groups.front());
+    if (std::ranges::find(ranks, made) == ranks.end())
+      throw Error(ErrorCode::invalid_argument, "layout '" + text + "' has " + std::to_string(made) +
+                                                   " ranks, a number that -p does not include");
+    return {layout};
+  }
   std::vector<plan::Layout> layouts;
   for (const int p : ranks) {
     if (p > kAllLayoutsUpTo)

@@ -7,6 +7,7 @@
 
 #include "plan/check.h"
 #include "plan/plan.h"
+#include "plan/registry.h"
 
 namespace rondo::tools {
 
@@ -19,17 +20,17 @@ struct PlanPair {
 };
 
 /// Returns all pairs that support any of the rank counts. Roots: all of them up to 8 ranks, else
-/// the first two, the middle one and the last. Parameters: the default, and those of 1, 2, 3, 4 and
-/// the rank count that the algorithm accepts. Layouts: none, or the given ones that have one of the
-/// rank counts.
-std::vector<PlanPair> pairsToCheck(const std::vector<const plan::Algorithm*>& algorithms,
+/// the first two, the middle one and the last. Parameters: that of the choice; if it has none, the
+/// default, and those of 1, 2, 3, 4 and the rank count that the algorithm accepts. Layouts: none,
+/// or the given ones that have one of the rank counts.
+std::vector<PlanPair> pairsToCheck(const std::vector<plan::Choice>& choices,
                                    const std::vector<Collective>& collectives,
                                    const std::vector<int>& ranks,
                                    const std::vector<plan::Layout>& layouts = {});
 
 /// Parses --layout as used with --check: a written layout, or "all": every way to put the ranks
 /// on nodes in order, 2^(ranks-1) layouts. Throws Error(invalid_argument) for "all" with more
-/// than 16 ranks.
+/// than 16 ranks, and for a layout that has none of the rank counts.
 std::vector<plan::Layout> layoutsToCheck(const std::string& text, const std::vector<int>& ranks);
 
 /// Result of the checks of one pair.

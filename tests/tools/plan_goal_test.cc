@@ -42,6 +42,18 @@ TEST_CASE("exports: GOAL has all messages of all plans, in both directions", "[e
                   Error);
 }
 
+TEST_CASE("exports: messages of a barrier are as short as GOAL allows", "[export]") {
+  const TemporaryFolder folder;
+  const std::string goal = folder.file("barrier.goal");
+  const std::string call = "$RONDO plan barrier -p 4 --algorithm dissemination ";
+  for (const char* bytes : {"", "--bytes 1M "}) {
+    REQUIRE(shell(call + bytes + "--goal " + goal).status == 0);
+    CHECK(countOf(readFile(goal), "send 1b to ") == 4 * 2);
+    CHECK(countOf(readFile(goal), "send ") == 4 * 2);
+  }
+  CHECK(countOf(shell(call + "--bytes 1M").out, "tile") == 0);
+}
+
 // Proves: a reduction takes the time that a simulation gives it, with the profile of jobs.
 TEST_CASE("exports: GOAL has the times of reductions that jobs are predicted with", "[export]") {
   model::Profile profile = model::defaultProfile();
