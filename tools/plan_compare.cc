@@ -3,7 +3,9 @@
 #include "tools/plan_compare.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "plan/check.h"
 #include "plan/count.h"
@@ -17,12 +19,16 @@ namespace rondo::tools {
 
 namespace {
 
+/// Messages of a plan that are counted. More take gigabytes, because all ranks' plans are in
+/// memory.
+constexpr std::uint64_t kMostCounted = 10'000'000;
+
 /// One algorithm, with one prediction for each size.
 struct Line {
   plan::Choice choice;
-  plan::Counts counts;
-  std::vector<double> seconds; ///< empty if it is too large to be simulated
-  std::string too_large;       ///< why
+  std::optional<plan::Counts> counts = {}; ///< nothing if it is too large
+  std::vector<double> seconds = {};        ///< empty if it is too large to be simulated
+  std::string too_large = {};              ///< "is not predicted: WHY"
 
   double last() const {
     return seconds.empty() ? std::numeric_limits<double>::infinity() : seconds.back();
@@ -81,18 +87,22 @@ class Comparing {
 
   void add(const plan::Choice& choice) {
     const plan::Spec spec = specOf(choice);
-    Line line{choice, {}, {}, {}};
+    Line line{choice};
+    std::uint64_t messages = 0; // of a tile
     try {
       for (const std::size_t bytes : what_.bytes) {
         const double block = static_cast<double>(bytes) / static_cast<double>(blocks_);
-        line.seconds.push_back(
-            model::simulate(*choice.algorithm, spec, {.bytes = block}, planned_.network()).seconds);
+        const model::Outcome outcome =
+            model::simulate(*choice.algorithm, spec, {.bytes = block}, planned_.network());
+        line.seconds.push_back(outcome.seconds);
+        messages = outcome.messages / outcome.tiles;
       }
-      line.counts = plan::count(plan::buildAll(*choice.algorithm, spec));
     } catch (const model::TooLarge& error) {
       line.seconds.clear();
-      line.too_large = error.what();
+      line.too_large = std::string("is not predicted: ") + error.what();
     }
+    if (messages > kMostCounted) line.too_large = "is not counted: more than 10 million messages";
+    if (line.too_large.empty()) line.counts = plan::count(plan::buildAll(*choice.algorithm, spec));
     lines_.push_back(std::move(line));
   }
 
@@ -102,28 +112,30 @@ class Comparing {
   }
 
   std::vector<std::string> row(const Line& line) const {
-    if (line.seconds.empty()) {
-      std::vector<std::string> none(3 + (placed() ? 1 : 0) + what_.bytes.size(), "-");
-      none.insert(none.begin(), line.choice.text());
-      return none;
-    }
-    std::vector<std::string> row{line.choice.text(), std::to_string(line.counts.rounds)};
-    if (moves_) {
-      row.push_back(sent(line.counts.total_sent));
-      row.push_back(sent(line.counts.max_sent));
-    } else {
-      int all = 0, most = 0;
-      for (const plan::RankCount& rank : line.counts.ranks) {
-        all += rank.messages_sent;
-        most = std::max(most, rank.messages_sent);
-      }
-      row.push_back(std::to_string(all) + " messages");
-      row.push_back(std::to_string(most) + " messages");
-    }
-    if (placed()) row.push_back(moves_ ? sent(line.counts.between_nodes) : "-");
+    std::vector<std::string> row{line.choice.text()};
+    if (line.counts) addCounts(*line.counts, row);
+    row.resize(placed() ? 5 : 4, "-");
     for (std::size_t i = 0; i < line.seconds.size(); ++i)
       row.push_back(timeText(line.seconds[i]) + (chosen_[i] == line.choice ? " *" : "  "));
+    if (line.seconds.empty()) row.insert(row.end(), what_.bytes.size(), "-");
     return row;
+  }
+
+  void addCounts(const plan::Counts& counts, std::vector<std::string>& row) const {
+    row.push_back(std::to_string(counts.rounds));
+    if (moves_) {
+      row.push_back(sent(counts.total_sent));
+      row.push_back(sent(counts.max_sent));
+      if (placed()) row.push_back(sent(counts.between_nodes));
+      return;
+    }
+    int all = 0, most = 0;
+    for (const plan::RankCount& rank : counts.ranks) {
+      all += rank.messages_sent;
+      most = std::max(most, rank.messages_sent);
+    }
+    row.push_back(std::to_string(all) + " messages");
+    row.push_back(std::to_string(most) + " messages");
   }
 
   std::string heading() const {
@@ -142,8 +154,7 @@ class Comparing {
     const planner::Policy& policy = what_.policy;
     std::string text;
     for (const Line& line : lines_)
-      if (!line.too_large.empty())
-        text += line.choice.text() + " is not predicted: " + line.too_large + ".\n";
+      if (!line.too_large.empty()) text += line.choice.text() + " " + line.too_large + ".\n";
     return text + "\n* chosen by " +
            (by_user_ ? std::string(plan::variableOf(policy.algorithms)) : "the planner") + " if " +
            std::string(policy.oversubscribed ? "ranks share processors"
