@@ -48,6 +48,7 @@ class Servers {
         staleness_(question.options.servers.consistency),
         grants_(question.ranks - first_, staleness_),
         pieces_(piecesOf(question.model)) {
+    done_[0] = workers_.size();
     const StepModel& model = question.model;
     const double micro = question.options.accumulate;
     times_ = {.data = model.data * 1e3,
@@ -183,25 +184,27 @@ class Servers {
   }
 
   void pushed(std::size_t w, double now) {
-    ++workers_[w].steps;
+    const std::int64_t before = workers_[w].steps++;
     workers_[w].waits_since = now;
-    std::int64_t oldest = workers_[w].steps, newest = oldest;
-    for (const Worker& one : workers_) {
-      oldest = std::min(oldest, one.steps);
-      newest = std::max(newest, one.steps);
-    }
+    ++done_[before + 1];
+    if (--done_[before] == 0) done_.erase(before);
+    const std::int64_t oldest = done_.begin()->first, newest = done_.rbegin()->first;
     result_.most_apart = std::max(result_.most_apart, newest - oldest);
-    for (std::size_t other = 0; other < workers_.size(); ++other) {
-      Worker& one = workers_[other];
-      if (one.waits_since < 0 || !staleness_.allows(one.steps, oldest)) continue;
-      note(other, "wait", one.waits_since, now);
-      one.waits_since = -1;
-      const double updated = now + question_.model.optimizer / servers_;
-      const double end =
-          move(other, false, 4.0 * static_cast<double>(question_.model.weights()), updated);
-      note(other, "pull", updated, end);
-      add(end, other, kPulled);
-    }
+    if (oldest <= before) return pull(w, oldest, now); // the others wait on
+    for (std::size_t other = 0; other < workers_.size(); ++other) pull(other, oldest, now);
+  }
+
+  /// Begins a worker's pull, if it waits for values and these are new enough.
+  void pull(std::size_t w, std::int64_t oldest, double now) {
+    Worker& one = workers_[w];
+    if (one.waits_since < 0 || !staleness_.allows(one.steps, oldest)) return;
+    note(w, "wait", one.waits_since, now);
+    one.waits_since = -1;
+    const double updated = now + question_.model.optimizer / servers_;
+    const double end =
+        move(w, false, 4.0 * static_cast<double>(question_.model.weights()), updated);
+    note(w, "pull", updated, end);
+    add(end, w, kPulled);
   }
 
   void pulled(std::size_t w, double now) {
@@ -211,6 +214,7 @@ class Servers {
   const StepQuestion& question_;
   const int servers_, first_; ///< first_: the rank of the first worker
   std::vector<Worker> workers_;
+  std::map<std::int64_t, std::size_t> done_; ///< how many workers have done so many steps
   const training::servers::Staleness staleness_;
   training::servers::Grants grants_;
   const std::vector<Piece> pieces_;

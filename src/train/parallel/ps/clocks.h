@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -47,30 +46,30 @@ class Grants {
   /// Grants each worker its first step.
   void begin(std::int64_t steps) {
     limit_ = steps;
+    total_ = workers();
     std::fill(granted_.begin(), granted_.end(), 1);
   }
   Grant first() const { return {true, bounded_ && limit_ == 1}; }
   /// Called after a worker's step.
   Grant next(int worker) {
     std::int64_t& own = granted_[static_cast<std::size_t>(worker)];
-    if (bounded_ ? own >= limit_ : total() >= limit_ * workers()) return {};
+    if (bounded_ ? own >= limit_ : total_ >= limit_ * workers()) return {};
     ++own;
+    ++total_;
     return {true, bounded_ && own == limit_};
   }
   /// Moves the synchronization point as early as the granted steps allow.
   void stop() {
     if (bounded_) limit_ = *std::max_element(granted_.begin(), granted_.end());
-    else limit_ = (total() + workers() - 1) / workers();
+    else limit_ = (total_ + workers() - 1) / workers();
   }
 
  private:
   std::int64_t workers() const { return static_cast<std::int64_t>(granted_.size()); }
-  std::int64_t total() const {
-    return std::accumulate(granted_.begin(), granted_.end(), std::int64_t{0});
-  }
 
   const bool bounded_;
   std::int64_t limit_ = 0;            ///< steps of the run, up to the synchronization point
+  std::int64_t total_ = 0;            ///< steps granted to all workers
   std::vector<std::int64_t> granted_; ///< steps granted to each worker
 };
 
