@@ -54,7 +54,7 @@ StepModel timedModel(const TrainQuestion& question) {
 }
 
 std::string heading(const TrainQuestion& question, const StepModel& model,
-                    const PlannedNetwork& network, const CallTimes& last, bool one_processor) {
+                    const PlannedNetwork& network, const CallTimes& last) {
   std::string text = model.name + ": " +
                      formatted("%.4g", static_cast<double>(model.weights()) * 1e-6) +
                      " M weights, " + formatted("%.4g", model.flops() * 1e-9) +
@@ -66,7 +66,8 @@ std::string heading(const TrainQuestion& question, const StepModel& model,
           ", backward " + timeText(model.backward()) + "; of a step: data " + timeText(model.data) +
           ", optimizer " + timeText(model.optimizer) + "\n";
   text += "network: " + network.text(last.layout()) + ", algorithm " + question.algorithm;
-  if (one_processor)
+  const std::string& strategy = question.options.strategy;
+  if (last.oneProcessor() && strategy != "pipeline" && strategy != "ps")
     text += "; the processor that computes also moves the bytes, so nothing overlaps";
   return text + "\n\n";
 }
@@ -79,6 +80,8 @@ std::string table(const std::vector<StepRow>& rows) {
                  timeText(row.communication), timeText(row.waiting()),
                  formatted("%.4g", row.samples_per_second), formatted("%.3f", row.efficiency)});
   std::string text = columns.text();
+  for (const StepRow& row : rows)
+    for (const std::string& line : row.formulas) text += line + "\n";
   if (rows.size() != 1) return text;
   const StepRow& row = rows.front();
   if (row.most_apart > 0)
@@ -114,6 +117,7 @@ std::string jsonOf(const TrainQuestion& question, const StepModel& model,
                                {"samples_per_second", row.samples_per_second},
                                {"efficiency", row.efficiency},
                                {"most_apart", row.most_apart},
+                               {"formulas", row.formulas},
                                {"collectives", nlohmann::ordered_json::array()}};
     for (const StepSpan& call : row.last_calls)
       one["collectives"].push_back({{"name", call.name},
@@ -162,7 +166,7 @@ int simulateTrain(const TrainQuestion& question) {
     rows.push_back(simulatedRow(
         {.model = model, .options = question.options, .ranks = ranks, .steps = question.steps},
         times));
-    text = heading(question, model, network, times, times.oneProcessor());
+    text = heading(question, model, network, times);
   }
   if (!question.trace.empty()) writeTrace(question.trace, rows.front());
   if (!question.chakra.empty()) writeChakra(question.chakra, rows.front().tasks, counts.front());
@@ -189,7 +193,9 @@ void addPasses(CLI::App& app, TrainQuestion& question) {
                  "with the same samples in a micro-batch")
       ->type_name(kInputFile)
       ->excludes(tflops);
-  app.add_option("--optimizer-ms", question.optimizer_ms, "Milliseconds of the optimizer's step");
+  app.add_option("--optimizer-ms", question.optimizer_ms, "Milliseconds of the optimizer's step")
+      ->check(CLI::Range(0.0, 1e9))
+      ->check(notNan());
 }
 
 } // namespace

@@ -5,11 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "model/simulate.h"
-#include "plan/registry.h"
 #include "rondo/error.h"
 #include "tools/bench/shape.h"
 #include "tools/plan_names.h"
+#include "tools/plan_text.h"
 #include "train/loop/settings.h"
 
 namespace rondo::tools {
@@ -42,7 +41,6 @@ double CallTimes::call(Collective collective, double bytes) {
   const auto [entry, is_new] = calls_.try_emplace({collective, bytes}, 0);
   if (!is_new) return entry->second;
   const plan::Spec spec{.collective = collective, .ranks = ranks_, .layout = layout_};
-  const double block = bytes / static_cast<double>(blocksOfSize(collective, ranks_));
   double best = std::numeric_limits<double>::infinity();
   std::string stuck;
   std::vector<std::string> names;
@@ -52,8 +50,7 @@ double CallTimes::call(Collective collective, double bytes) {
   for (const std::string& word : names) {
     const plan::Choice choice = plan::parseChoice(word);
     if (!choice.algorithm->supports(choice.applied(spec))) continue;
-    const model::Outcome outcome = model::simulate(*choice.algorithm, choice.applied(spec),
-                                                   {.bytes = block}, network_.network());
+    const model::Outcome outcome = outcomeOf(choice, collective, bytes);
     if (outcome.stuck.empty()) best = std::min(best, outcome.seconds);
     else stuck = outcome.stuck;
   }
@@ -65,6 +62,37 @@ double CallTimes::call(Collective collective, double bytes) {
                          : what + " never ends: " + stuck);
   }
   return entry->second = best;
+}
+
+model::Outcome CallTimes::outcomeOf(const plan::Choice& choice, Collective collective,
+                                    double bytes) {
+  const plan::Spec spec =
+      choice.applied({.collective = collective, .ranks = ranks_, .layout = layout_});
+  const model::Blocks blocks{.bytes =
+                                 bytes / static_cast<double>(blocksOfSize(collective, ranks_))};
+  const auto [entry, is_new] = plans_.try_emplace({collective, choice.text()});
+  Plans& plans = entry->second;
+  try {
+    if (is_new)
+      plans.simulation =
+          std::make_unique<model::Simulation>(*choice.algorithm, spec, network_.network());
+    if (plans.simulation) return plans.simulation->run(blocks);
+  } catch (const model::TooLarge& error) {
+    plans.too_large = error.what();
+  }
+  model::Outcome outcome;
+  outcome.seconds = model::closedForm(*choice.algorithm, spec, blocks, network_.network());
+  return outcome;
+}
+
+std::vector<std::string> CallTimes::formulas() const {
+  std::vector<std::string> lines;
+  for (const auto& [call, plans] : plans_)
+    if (!plans.too_large.empty())
+      lines.push_back(call.second + " for " + std::string(name(call.first)) + " on " +
+                      std::to_string(ranks_) + " ranks is not simulated: " + plans.too_large +
+                      ". Its time is that of the formula in its file");
+  return lines;
 }
 
 double CallTimes::message(int from, int to, double bytes) {
@@ -164,7 +192,12 @@ StepRow simulatedRow(const StepRun& run, CallTimes& times) {
   const bool pipeline = options.strategy == "pipeline", ps = options.strategy == "ps";
   const int servers = ps && options.servers.dedicated ? options.servers.count : 0;
   const int sharing = pipeline ? 1 : run.ranks - servers; // ranks that share a step's samples
-  options.batch = samples * micro * std::max(sharing, 1);
+  const double batch = static_cast<double>(samples) * micro * std::max(sharing, 1);
+  if (batch > std::numeric_limits<int>::max())
+    refuse(formatted("%.10g", batch) + " samples in a step of " + std::to_string(run.ranks) +
+           " ranks are too many; at most " + std::to_string(std::numeric_limits<int>::max()) +
+           ": choose fewer --samples");
+  options.batch = static_cast<int>(batch);
   training::check(options, run.ranks);
   const StepQuestion question{
       .model = run.model,
@@ -184,6 +217,7 @@ StepRow simulatedRow(const StepRun& run, CallTimes& times) {
   }
   const double alone =
       run.model.data + run.model.optimizer + micro * (run.model.forward() + run.model.backward());
+  row.formulas = times.formulas();
   row.samples_per_second = row.step > 0 ? options.batch / row.step : 0;
   row.efficiency = row.step > 0 ? alone * sharing / (row.step * run.ranks) : 1;
   return row;

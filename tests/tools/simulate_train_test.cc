@@ -381,6 +381,27 @@ TEST_CASE("calls are priced by their plans: on an ideal network by their formula
   CHECK_FALSE(CallTimes(host, "ring", 8, 0).oneProcessor());
 }
 
+TEST_CASE("calls that are too large to simulate have the time of the formula, and are named",
+          "[train]") {
+  const PlannedNetwork network{.profile = model::idealProfile(1e-6, 1e-9), .conditions = {}};
+  CallTimes times(network, "oneshot", 8192, 0);
+  const plan::Spec spec{.collective = Collective::allreduce, .ranks = 8192};
+  const double formula =
+      model::closedForm(*plan::findAlgorithm("oneshot"), spec, {.bytes = 4096}, network.network());
+  CHECK(times.formulas().empty());
+  CHECK(times.call(Collective::allreduce, 4096) == formula);
+  const std::string line =
+      "oneshot for allreduce on 8192 ranks is not simulated: more than 50 million blocks to send. "
+      "Its time is that of the formula in its file";
+  CHECK(times.formulas() == std::vector{line});
+  const std::string command =
+      "$RONDO simulate train --model mlp --tflops 1 --algorithm oneshot -p 4,8192";
+  CHECK(countOf(shell(command).out, line + "\n") == 1);
+  const auto rows = nlohmann::json::parse(shell(command + " --json").out)["rows"];
+  CHECK(rows[0]["formulas"].empty());
+  CHECK(rows[1]["formulas"][0] == line);
+}
+
 // Proves: a message takes the time of the link between its two ranks, and no other.
 TEST_CASE("messages are priced by the place of both ranks and by the state of their link",
           "[train]") {
@@ -478,6 +499,18 @@ TEST_CASE("simulate train: table, JSON and trace", "[train]") {
   CHECK(sent == Approx(row["collectives"].size() * 6 * 5 + 1.5 * bytes * 1e-4).epsilon(0.001));
 }
 
+TEST_CASE("simulate train: only strategies that do not overlap are said not to", "[train]") {
+  for (const char* strategy : {"ddp", "local", "fsdp", "pipeline", "ps"}) {
+    const Outcome outcome =
+        shell(std::string("$RONDO simulate train --model mlp --tflops 1 -p 2 ") + "--strategy " +
+              strategy);
+    INFO(strategy << ": " << outcome.out << outcome.err);
+    CHECK(outcome.status == 0);
+    const bool overlaps = std::string(strategy) == "pipeline" || std::string(strategy) == "ps";
+    CHECK(countOf(outcome.out, "so nothing overlaps") == (overlaps ? 0 : 1));
+  }
+}
+
 TEST_CASE("simulate train: wrong options are refused", "[train]") {
   const TemporaryFolder folder;
   const std::string wrong = folder.file("wrong.json");
@@ -491,7 +524,9 @@ TEST_CASE("simulate train: wrong options are refused", "[train]") {
       {"--model gpt --tflops 1", "gpt not in"},
       {"--tflops 0", "must be finite and above 0"},
       {"--tflops nan", "must be finite and above 0"},
-      {"--tflops 1 --optimizer-ms -1", "takes -0.001"},
+      {"--tflops 1 --optimizer-ms -1", "--optimizer-ms: Value -1 not in range"},
+      {"--tflops 1 --strategy ps --optimizer-ms -5", "--optimizer-ms: Value -5 not in range"},
+      {"--tflops 1 --samples 100000 -p 50000", "5000000000 samples in a step of 50000 ranks"},
       {"--times " + wrong, wrong + ":4: ranks is 2"},
       {"--times /nowhere.json", "/nowhere.json: No such file"},
       {"--tflops 1 -p 8 --per-node 3", "do not fill nodes"},
