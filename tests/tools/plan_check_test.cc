@@ -8,7 +8,7 @@ TEST_CASE("plan --check: proves the algorithms that are named, with their parame
   const auto last = [](const std::string& options) {
     const Outcome outcome = shell("$RONDO plan " + options);
     INFO(outcome.out << outcome.err);
-    CHECK(outcome.status == 0);
+    REQUIRE(outcome.status == 0);
     return linesOf(outcome.out).back();
   };
   const auto proves = [&](const std::string& options, const std::string& what) {
