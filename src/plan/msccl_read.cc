@@ -30,7 +30,7 @@ constexpr std::uint64_t kMostCells = 1 << 25, kMostClocks = 1 << 27;
 
 /// Counts what a file makes of its steps: each chunk that a step moves, each wait. A step has about
 /// 100 bytes of text, and moves up to half of a buffer. An exported halving_doubling of 1024 ranks
-/// has 1.3 of them for each byte.
+/// has 0.6 of them for each byte.
 class Budget {
  public:
   Budget(std::size_t bytes, const std::string& file)
