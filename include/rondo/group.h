@@ -15,8 +15,8 @@ namespace rondo {
 /// Error(invalid_argument), test() returns false, and waitAny() counts it as done. Wrong arguments
 /// throw at the call. end() starts all recorded calls, one communicator after the other, and waits.
 ///
-/// A call whose communicator is destroyed before the group ends is not made: its Work is done, with
-/// Error(aborted).
+/// A call whose communicator is destroyed before the group ends, or whose thread ends inside the
+/// group, is not made: its Work is done, with Error(aborted).
 ///
 /// Groups nest: end() and start() of an inner one start nothing, and its start() returns a Work
 /// that is done. After end(), start() or drop(), all three throw Error(invalid_argument).

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "comm/communicator_impl.h"
 
@@ -12,12 +15,24 @@ namespace rondo::comm {
 namespace {
 using Calls = std::vector<std::shared_ptr<WorkState>>;
 
-thread_local Calls held;
+/// The thread's recorded calls; null: there are none. Not an object with a destructor, since a
+/// Group may be destroyed after the other objects of its thread.
+constinit thread_local Calls* held = nullptr;
+
+Calls take() {
+  const std::unique_ptr<Calls> taken(std::exchange(held, nullptr));
+  return taken ? std::move(*taken) : Calls();
+}
 
 /// Ends a recorded call that is not started.
 void giveUp(WorkState& call, const std::string& why) {
   call.endAtOnce(Error(ErrorCode::aborted, title(*call.call) + ": " + why));
   call.held.store(false, std::memory_order_release);
+}
+
+/// Ends all recorded calls of the thread.
+void giveUpAll(const std::string& why) {
+  for (const std::shared_ptr<WorkState>& call : take()) giveUp(*call, why);
 }
 
 /// One communicator's calls of a group.
@@ -49,37 +64,44 @@ std::vector<Share> sharesOf(const Calls& group) {
 
 constinit thread_local int PendingGroup::depth_ = 0;
 
+struct PendingGroup::AtThreadEnd {
+  ~AtThreadEnd() {
+    depth_ = 0;
+    giveUpAll("its thread ended inside the Group");
+  }
+};
+
 std::shared_ptr<WorkState> PendingGroup::add(CommunicatorImpl& communicator, const Call& call) {
+  thread_local AtThreadEnd at_thread_end;
   auto state = std::make_shared<WorkState>();
   state->communicator = communicator.weak_from_this();
   state->call = std::make_unique<const KeptCall>(call);
   state->stream = communicator.stream();
   state->held = true;
-  held.push_back(state);
+  if (!held) held = new Calls;
+  held->push_back(state);
   return state;
 }
 
 void PendingGroup::enter() { ++depth_; }
 
 std::shared_ptr<WorkState> PendingGroup::leave(bool attended) {
-  if (--depth_ > 0) return nullptr;
-  if (held.empty()) return nullptr;
+  if (depth_ == 0 || --depth_ > 0 || !held) return nullptr;
   auto all = std::make_shared<WorkState>();
-  all->parts.swap(held);
+  all->parts = take();
   for (const Share& share : sharesOf(all->parts))
     share.communicator->startHeld(share.calls, attended);
   return all;
 }
 
 void PendingGroup::drop() {
-  if (--depth_ > 0) return;
-  for (const std::shared_ptr<WorkState>& call : std::exchange(held, {}))
-    giveUp(*call, "its Group was dropped");
+  if (depth_ > 0 && --depth_ == 0) giveUpAll("its Group was dropped");
 }
 
 double PendingGroup::predict() {
+  if (!held) return 0;
   std::map<const CommunicatorImpl*, double> seconds;
-  for (const std::shared_ptr<WorkState>& call : held)
+  for (const std::shared_ptr<WorkState>& call : *held)
     if (const auto communicator = call->communicator.lock())
       seconds[communicator.get()] += communicator->planner().predict(*call->call);
   double longest = 0;

@@ -22,6 +22,9 @@ class PendingGroup {
   static double predict();
 
  private:
+  /// Drops the calls of a thread that ends while a Group is open.
+  struct AtThreadEnd;
+
   static constinit thread_local int depth_; ///< number of Groups within each other
 };
 

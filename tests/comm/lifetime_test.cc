@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "support/descriptors.h"
@@ -75,6 +76,19 @@ TEST_CASE("a signal's handler may call exit() while its thread creates a communi
   const int status = std::system(job.c_str());
   REQUIRE(WIFEXITED(status));
   REQUIRE(WEXITSTATUS(status) == 3);
+}
+
+TEST_CASE("a thread that ends inside a group makes none of its calls") {
+  auto comm = std::move(Communicator::createAll(1, plainOptions())[0]);
+  int in = 1, out = -1;
+  Work work;
+  std::thread([&] {
+    thread_local std::optional<Group> group; // ends after the objects that the group uses
+    group.emplace();
+    work = comm.allReduceAsync(&in, &out, 1, i32, ReduceOp::sum);
+  }).join();
+  CHECK(codeOf([&] { work.wait(); }) == ErrorCode::aborted);
+  CHECK(out == -1);
 }
 
 TEST_CASE("a group's calls on a communicator that was destroyed meanwhile are not made") {
