@@ -39,16 +39,16 @@ class RONDO_API Buffer {
   std::size_t size() const; ///< bytes
 
   /// Frees the memory of allocate(). Makes the memory of registerBuffer() private again, with its
-  /// contents. If a call of the communicator that made the buffer still uses it, throws
-  /// Error(invalid_argument) that names the call, and changes nothing. Calls of other communicators
-  /// are not detected.
+  /// contents, unless another Buffer has the same memory. If a call still uses it, throws
+  /// Error(invalid_argument) that names the call, and changes nothing. For memory of allocate(),
+  /// only calls of the communicator that made the buffer are detected.
   void release();
 
  private:
   friend class comm::CommunicatorImpl;
-  Buffer(std::weak_ptr<comm::CommunicatorImpl> communicator, std::unique_ptr<comm::Region> region);
+  Buffer(std::weak_ptr<comm::CommunicatorImpl> communicator, std::shared_ptr<comm::Region> region);
   std::weak_ptr<comm::CommunicatorImpl> communicator_;
-  std::unique_ptr<comm::Region> region_;
+  std::shared_ptr<comm::Region> region_;
 };
 
 } // namespace rondo

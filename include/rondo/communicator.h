@@ -264,8 +264,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// It must be whole pages of private anonymous memory; large blocks from malloc() are,
   /// except for the partial pages at both ends. No other thread may touch it during the call. The
   /// memory remains the program's: destroy the Buffer before you free it.
-  /// Throws Error(invalid_argument) for null, 0 bytes or parts of pages, Error(unsupported) for
-  /// other kinds of memory and with Options::device, Error(system).
+  /// Throws Error(invalid_argument) for null, 0 bytes, parts of pages and memory that a call uses,
+  /// Error(unsupported) for other kinds of memory and with Options::device, Error(system).
   Buffer registerBuffer(void* data, std::size_t bytes);
 
   // Collectives ---------------------------------------------------------------------------------

@@ -5,15 +5,20 @@
 
 #include "base/log.h"
 #include "comm/communicator_impl.h"
+#include "comm/communicators.h"
 #include "comm/region.h"
 #include "rondo/error.h"
 
 namespace rondo {
 
+namespace {
+constexpr char kReleased[] = "Buffer: released";
+}
+
 Buffer::Buffer() = default;
 Buffer Buffer::allocate(std::size_t bytes) { return {{}, comm::Region::allocate(bytes)}; }
 Buffer::Buffer(std::weak_ptr<comm::CommunicatorImpl> communicator,
-               std::unique_ptr<comm::Region> region)
+               std::shared_ptr<comm::Region> region)
     : communicator_(std::move(communicator)), region_(std::move(region)) {}
 Buffer::Buffer(Buffer&& other) noexcept = default;
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
@@ -28,7 +33,7 @@ Buffer::~Buffer() {
   } catch (const Error& error) {
     base::log(LogLevel::error, error.what());
     // Leaks on purpose: the call in flight goes on reading and writing the memory.
-    static_cast<void>(region_.release());
+    static_cast<void>(new std::shared_ptr<comm::Region>(std::move(region_)));
   }
 }
 
@@ -37,7 +42,12 @@ std::size_t Buffer::size() const { return region_ ? region_->size() : 0; }
 
 void Buffer::release() {
   if (!region_) return;
-  if (const auto communicator = communicator_.lock()) communicator->refuseInUse(*region_);
+  // Registered memory is the program's, so calls of other communicators may rightly use it.
+  if (region_->adopted()) {
+    if (region_.use_count() == 1) comm::Communicators::refuseInUse(region_->memory(), kReleased);
+  } else if (const auto communicator = communicator_.lock()) {
+    communicator->refuseInUse(region_->memory(), kReleased);
+  }
   region_.reset();
   communicator_.reset();
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -358,20 +359,26 @@ std::optional<Error> CommunicatorImpl::failure() const {
   return failure.error();
 }
 
-Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
+Buffer CommunicatorImpl::keep(std::shared_ptr<Region> region) {
   return Buffer(weak_from_this(), std::move(region));
 }
 
-void CommunicatorImpl::refuseInUse(const Region& region) {
+void CommunicatorImpl::refuseInUse(std::span<const std::byte> memory, const std::string& what) {
   if (::getpid() != process_) return; // a forked child makes no calls
+  if (engine_->idle()) return;        // the lock would cost the other threads time
   const ProgressLoop::Lock lock(progress_loop_);
-  const engine::Run* user = engine_->findRun([&region](const engine::Run& run) {
-    return region.overlaps(run.input, run.plan->of_input) ||
-           region.overlaps(run.output, run.plan->of_output);
+  const auto overlaps = [&memory](const std::byte* buffer, const engine::UsedBytes& used) {
+    const std::less<> before;
+    return used.begin < used.end && before(buffer + used.begin, memory.data() + memory.size()) &&
+           before(memory.data(), buffer + used.end);
+  };
+  const engine::Run* user = engine_->findRun([&overlaps](const engine::Run& run) {
+    return overlaps(run.input, run.plan->of_input) || overlaps(run.output, run.plan->of_output);
   });
   if (user)
-    throw Error(ErrorCode::invalid_argument,
-                "Buffer: released while " + FailureState::titleOf(*user) + " uses it");
+    throw Error(ErrorCode::invalid_argument, what + " while " + FailureState::titleOf(*user) +
+                                                 " of rank " + std::to_string(rank_) +
+                                                 " uses the memory: wait for the call first");
 }
 
 void CommunicatorImpl::abort(const std::string& reason) {

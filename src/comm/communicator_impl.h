@@ -117,9 +117,10 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   Stream stream() const { return Stream(stream_.load(std::memory_order_relaxed)); }
   /// Throws Error(unsupported) if buffers are on a device, where `function` is not available.
   void requireHostBuffers(const char* function) const { engine_->requireHostBuffers(function); }
-  Buffer keep(std::unique_ptr<Region> region);
-  /// Throws Error(invalid_argument) if a call in flight uses the memory.
-  void refuseInUse(const Region& region);
+  Buffer keep(std::shared_ptr<Region> region);
+  /// If a call in flight uses this memory, throws Error(invalid_argument) with a text that begins
+  /// with `what`.
+  void refuseInUse(std::span<const std::byte> memory, const std::string& what);
   const CallPlanner& planner() const { return planner_; }
   MemoryUse memory();
   const Place& placeOf(int rank) const;

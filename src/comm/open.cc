@@ -9,6 +9,7 @@
 #include "comm/agree.h"
 #include "comm/bind_rank.h"
 #include "comm/communicator_impl.h"
+#include "comm/communicators.h"
 #include "comm/decisions.h"
 #include "comm/devices.h"
 #include "comm/links.h"
@@ -224,6 +225,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   std::shared_ptr<CommunicatorImpl> impl(
       new CommunicatorImpl(assemble(std::move(session), options, inherited.rules.get())));
   impl->listen(std::move(inherited.trace));
+  Communicators::add(impl);
   return impl;
 }
 

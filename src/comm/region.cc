@@ -7,13 +7,16 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/memory_file.h"
 #include "base/read_file.h"
 #include "base/shared_region.h"
+#include "comm/communicators.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
@@ -46,6 +49,16 @@ bool privateAnonymous(std::uintptr_t from, std::uintptr_t to) {
   return false;
 }
 
+/// The regions of adopt() that exist.
+struct Adopted {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Region>> regions;
+};
+Adopted& adoptedRegions() {
+  static auto& one = *new Adopted; // never destroyed: programs may register while they exit
+  return one;
+}
+
 } // namespace
 
 std::unique_ptr<Region> Region::allocate(std::size_t bytes) {
@@ -63,7 +76,19 @@ std::unique_ptr<Region> Region::allocate(std::size_t bytes) {
   return region;
 }
 
-std::unique_ptr<Region> Region::adopt(void* data, std::size_t bytes) {
+std::shared_ptr<Region> Region::adopt(void* data, std::size_t bytes) {
+  const std::lock_guard lock(adoptedRegions().mutex);
+  auto& regions = adoptedRegions().regions;
+  std::erase_if(regions, [](const auto& one) { return one.expired(); });
+  for (const std::weak_ptr<Region>& one : regions)
+    if (auto region = one.lock(); region && region->data_ == data && region->bytes_ == bytes)
+      return region;
+  auto region = newlyAdopted(data, bytes);
+  regions.push_back(region);
+  return region;
+}
+
+std::shared_ptr<Region> Region::newlyAdopted(void* data, std::size_t bytes) {
   const std::size_t page = pageSize();
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   const std::string range = std::to_string(bytes) + " bytes at " + std::to_string(begin);
@@ -76,6 +101,8 @@ std::unique_ptr<Region> Region::adopt(void* data, std::size_t bytes) {
                 "registerBuffer: " + range +
                     " are not private anonymous memory that may be read and written: use "
                     "Communicator::allocate");
+  Communicators::refuseInUse({static_cast<const std::byte*>(data), bytes},
+                             "registerBuffer: called");
   auto file = std::make_unique<base::SharedRegion>(bytes);
   {
     const auto copy = base::mapMemoryFile(file->fd(), bytes, PROT_READ | PROT_WRITE);
@@ -84,7 +111,7 @@ std::unique_ptr<Region> Region::adopt(void* data, std::size_t bytes) {
   if (::mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file->fd(),
              0) == MAP_FAILED)
     failWith("remapping " + range);
-  std::unique_ptr<Region> region(new Region(data, bytes, bytes, true));
+  std::shared_ptr<Region> region(new Region(data, bytes, bytes, true));
   base::SharedRegions::ofProcess().add(data, std::move(file));
   return region;
 }

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-
-#include "engine/bound_plan.h"
+#include <span>
 
 namespace rondo::comm {
 
@@ -14,9 +12,10 @@ class Region {
  public:
   /// New zeroed memory, at least `bytes` of it. Throws Error(system).
   static std::unique_ptr<Region> allocate(std::size_t bytes);
-  /// The memory at `data`, which keeps its contents. Throws Error(invalid_argument) when it is not
-  /// whole pages, Error(unsupported) when it is not private anonymous memory, Error(system).
-  static std::unique_ptr<Region> adopt(void* data, std::size_t bytes);
+  /// The memory at `data`, which keeps its contents; the region that exists if exactly this memory
+  /// is adopted already. Throws Error(invalid_argument) when it is not whole pages or a call in
+  /// flight uses it, Error(unsupported) when it is not private anonymous memory, Error(system).
+  static std::shared_ptr<Region> adopt(void* data, std::size_t bytes);
   /// Allocated memory is unmapped, adopted memory becomes private again.
   ~Region();
   Region(const Region&) = delete;
@@ -24,14 +23,13 @@ class Region {
 
   void* data() const { return data_; }
   std::size_t size() const { return bytes_; }
-  /// Whether a call that uses these bytes of the buffer at `address` uses memory of the region.
-  bool overlaps(const void* address, const engine::UsedBytes& used) const {
-    const auto at = reinterpret_cast<std::uintptr_t>(address);
-    const auto begin = reinterpret_cast<std::uintptr_t>(data_);
-    return used.begin < used.end && at + used.begin < begin + mapped_ && at + used.end > begin;
+  std::span<const std::byte> memory() const {
+    return {static_cast<const std::byte*>(data_), mapped_};
   }
+  bool adopted() const { return adopted_; }
 
  private:
+  static std::shared_ptr<Region> newlyAdopted(void* data, std::size_t bytes);
   Region(void* data, std::size_t bytes, std::size_t mapped, bool adopted)
       : data_(data), bytes_(bytes), mapped_(mapped), adopted_(adopted) {}
 

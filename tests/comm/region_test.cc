@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "support/caught.h"
 #include "support/paths.h"
@@ -102,6 +103,56 @@ TEST_CASE("a buffer is not released while a call uses the end of its memory", "[
   ranks[1].recvAsync(received.data(), kWords, kType, 0).wait();
   sent.wait();
   ::munmap(memory, 2 * kBytes);
+}
+
+// Proves: calls of all communicators count, whichever registers the memory or releases it.
+TEST_CASE("memory is neither registered nor released while a call of any communicator uses it",
+          "[region]") {
+  auto ranks = Communicator::createAll(2, plainOptions("shm"));
+  auto others = Communicator::createAll(2, plainOptions("shm"));
+  void* const memory =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto* const words = static_cast<std::uint32_t*>(memory);
+  std::vector<std::uint32_t> other(kWords, 4u);
+  Work call = others[0].recvAsync(words, kWords, kType, 1);
+  for (Communicator* comm : {&ranks[0], &others[0]})
+    CHECK(says(caught([&] { comm->registerBuffer(words, kBytes); }), ErrorCode::invalid_argument,
+               {"registerBuffer: called while", "of rank 0"}));
+  others[1].sendAsync(other.data(), kWords, kType, 0).wait();
+  call.wait();
+  CHECK(all({words, kWords}, 4));
+  Buffer buffer = ranks[0].registerBuffer(words, kBytes);
+  call = others[0].recvAsync(words, kWords, kType, 1);
+  CHECK(says(caught([&] { buffer.release(); }), ErrorCode::invalid_argument, {"released while"}));
+  others[1].sendAsync(other.data(), kWords, kType, 0).wait();
+  call.wait();
+  buffer.release();
+  CHECK(all({words, kWords}, 4));
+  ::munmap(memory, kBytes);
+}
+
+TEST_CASE("memory that is registered twice stays shared until both buffers are released",
+          "[region]") {
+  auto ranks = Communicator::createAll(2, plainOptions("shm"));
+  auto others = Communicator::createAll(2, plainOptions("shm"));
+  void* const memory =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto* const words = static_cast<std::uint32_t*>(memory);
+  const std::vector<std::uint32_t> other(kWords, 3u);
+  Buffer first = ranks[0].registerBuffer(words, kBytes);
+  Work received = others[0].recvAsync(words, kWords, kType, 1);
+  Buffer second = others[0].registerBuffer(words, kBytes);
+  CHECK(second.data() == memory);
+  CHECK(second.size() == kBytes);
+  first.release();
+  CHECK(says(caught([&] { second.release(); }), ErrorCode::invalid_argument, {"released while"}));
+  others[1].sendAsync(other.data(), kWords, kType, 0).wait();
+  received.wait();
+  second.release();
+  first = ranks[0].registerBuffer(words, kBytes); // it is private again
+  first.release();
+  CHECK(all({words, kWords}, 3));
+  ::munmap(memory, kBytes);
 }
 
 TEST_CASE("memory that a process releases does not stay mapped in its peers", "[region]") {
