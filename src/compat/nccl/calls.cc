@@ -21,7 +21,11 @@ class Call {
   }
 
   int rank() const { return member_->comm.rank(); }
-  ReduceOp operatorOf(ncclRedOp_t op, DataType type) const { return member_->operatorOf(op, type); }
+  ReduceOp operatorOf(ncclRedOp_t op, DataType type) const {
+    // Earlier work of the stream may write the factor of a program's own operator.
+    if (op >= ncclNumOps) awaitStream();
+    return member_->operatorOf(op, type);
+  }
 
   /// Inside a group: only records the call. Otherwise runs it to its end if calls of this rank
   /// block (Member::waits()), or starts it.
@@ -64,16 +68,20 @@ class Call {
   ncclResult_t make(const CollectiveCall& call) const {
     Communicator& comm = member_->comm;
     if (Groups::open()) {
-      comm.call(call);
-      Groups::add(member_, stream_);
+      Groups::add(member_, comm.callAsync(call), stream_);
       return ncclSuccess;
     }
-    if (stream_ && member_->device < 0) CudaDriver::get().synchronize(stream_);
+    awaitStream();
     if (member_->waits()) {
       comm.call(call);
       return ncclSuccess;
     }
-    return member_->started(comm.callAsync(call));
+    Work work = comm.callAsync(call);
+    return member_->started({&work, 1});
+  }
+  /// On host memory: returns when the work in the stream is complete.
+  void awaitStream() const {
+    if (stream_ && member_->device < 0) CudaDriver::get().synchronize(stream_);
   }
 
   const std::shared_ptr<Member> member_;
@@ -251,6 +259,11 @@ NCCL_EXPORT(ncclResult_t, RedOpCreatePreMulSum,
       refuse(ncclInvalidArgument, "residence " + std::to_string(static_cast<int>(residence)) +
                                       " is unknown; valid: 0, 1");
     const bool later = residence == ncclScalarDevice;
+    if (later && member->device < 0 && CudaDriver::get().onDevice(scalar))
+      refuse(ncclInvalidArgument,
+             "the scalar is in a GPU's memory, and rank " + std::to_string(member->comm.rank()) +
+                 "'s communicator is on host memory: pass ncclScalarHostImmediate and a scalar in "
+                 "host memory");
     *op = member->addOperator(type, later ? 1.0 : scalarOf(scalar, type), later ? scalar : nullptr);
     return ncclSuccess;
   });

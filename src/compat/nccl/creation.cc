@@ -52,9 +52,10 @@ Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size) {
 
 namespace {
 
+/// `comm`: where the program has the handle, or null if this rank is not in the communicator.
 ncclResult_t finishOrReturn(ncclComm& handle, bool blocking, ncclComm_t* comm) {
   if (Groups::open()) {
-    Groups::add(handle, blocking);
+    Groups::add(handle, blocking, *comm != nullptr);
     return ncclSuccess;
   }
   if (!blocking) return ncclInProgress;
@@ -155,9 +156,10 @@ ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t*
     refuse(ncclInvalidArgument, "flags " + std::to_string(flags) + " are unknown; valid: 0, 1");
   const Config values = configOfChild(config, parent->config);
   const std::span<const int> ranks(excluded, static_cast<std::size_t>(count));
+  auto making = parent->comm.shrinkAsync(ranks); // refuses a wrong list
   // NCCL_SHRINK_ABORT: ends the calls in flight of the old communicator.
   if (flags == kShrinkAbort) parent->revoke();
-  return handOut(parent->comm.shrinkAsync(ranks), values, *parent, newcomm);
+  return handOut(std::move(making), values, *parent, newcomm);
 }
 
 /// Ends this rank's membership. Other ranks' calls continue if they need nothing from this rank.

@@ -40,6 +40,7 @@ CudaDriver::CudaDriver() {
     return;
   if (init(0) != 0) return;
   find(library, "cuStreamSynchronize", synchronize_);
+  find(library, "cuPointerGetAttribute", attribute_);
   if (count(&devices_) != 0) devices_ = 0;
 }
 
@@ -50,6 +51,16 @@ int CudaDriver::currentDevice() const {
 
 void CudaDriver::synchronize(void* stream) const {
   check(synchronize_(stream), "waiting for the stream");
+}
+
+bool CudaDriver::onDevice(const void* memory) const {
+  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED and CU_MEMORYTYPE_DEVICE.
+  constexpr int kType = 2, kManaged = 8;
+  constexpr unsigned kDevice = 2;
+  const auto address = reinterpret_cast<unsigned long long>(memory);
+  unsigned type = 0, managed = 0; // the driver answers an error for memory that it does not know
+  return attribute_ && attribute_(&type, kType, address) == 0 && type == kDevice &&
+         !(attribute_(&managed, kManaged, address) == 0 && managed != 0);
 }
 
 void* CudaDriver::allocate(std::size_t bytes) const {

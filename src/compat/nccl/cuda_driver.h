@@ -20,6 +20,8 @@ class CudaDriver {
   bool there() const { return synchronize_ != nullptr; }
   /// Returns when all work in the stream is complete. Throws Refusal(ncclUnhandledCudaError).
   void synchronize(void* stream) const;
+  /// Whether only GPUs can read the memory at this address.
+  bool onDevice(const void* memory) const;
   /// Allocates memory of the current device. Throws Refusal(ncclUnhandledCudaError).
   void* allocate(std::size_t bytes) const;
   void free(void* memory) const;
@@ -30,6 +32,7 @@ class CudaDriver {
   int devices_ = 0;
   int (*current_)(int*) = nullptr;
   int (*synchronize_)(void*) = nullptr;
+  int (*attribute_)(void*, int, unsigned long long) = nullptr;
   int (*allocate_)(unsigned long long*, std::size_t) = nullptr;
   int (*free_)(unsigned long long) = nullptr;
 };

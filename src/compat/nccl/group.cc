@@ -2,6 +2,7 @@
 #include "compat/nccl/group.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "compat/nccl/cuda_driver.h"
@@ -12,30 +13,58 @@ namespace {
 
 struct Making {
   ncclComm* handle;
-  bool blocking;
+  bool blocking, joins;
+};
+
+/// A rank's calls in the group.
+struct CallsOf {
+  std::shared_ptr<Member> member;
+  std::vector<Work> works;
 };
 
 struct State {
+  State() = default;
+  ~State() {
+    if (!made) recorder.drop();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  int depth = 0;
   std::vector<Making> making;
-  std::vector<std::shared_ptr<Member>> members;
+  std::vector<CallsOf> calls;
   std::vector<cudaStream_t> streams; ///< of calls on host memory; the group's end waits for them
   std::optional<Refusal> failed;
+  Group recorder;
+  bool made = false; ///< the calls were made; otherwise they are dropped
 };
-thread_local int depth = 0;
-thread_local State state;
-thread_local std::optional<Group> calls; ///< records the calls
+/// The thread's group; null: none is open. The program may call while its thread ends, so this is
+/// no object with a destructor.
+constinit thread_local State* state = nullptr;
 
-/// Leaves a group. Returns its state if it was the outermost one, nullopt otherwise.
-std::optional<State> leave() {
-  if (depth == 0) refuse(ncclInvalidUsage, "there is no ncclGroupStart() to this");
-  if (--depth > 0) return std::nullopt;
-  return std::exchange(state, {});
+/// Drops the group of a thread that ends inside it.
+struct AtThreadEnd {
+  ~AtThreadEnd() { delete std::exchange(state, nullptr); }
+};
+
+/// Leaves a group. Returns its state if it was the outermost one, null otherwise.
+std::unique_ptr<State> leave() {
+  if (!state) refuse(ncclInvalidUsage, "there is no ncclGroupStart() to this");
+  if (--state->depth > 0) return nullptr;
+  return std::unique_ptr<State>(std::exchange(state, nullptr));
 }
 
 /// Finishes the communicators that were created in the group. An error of one communicator is the
-/// error of the group, and none of the group's calls are made.
+/// error of the group, and none of the group's calls are made. If the group has an error already,
+/// aborts the creations: ranks that had the same error do not come.
 ncclResult_t finishMaking(State& group) {
   ncclResult_t result = ncclSuccess;
+  if (group.failed) {
+    const std::string why = "the group in which it was created has failed: " + group.failed->text;
+    for (const Making& one : group.making)
+      if (one.joins) one.handle->abortMaking({group.failed->result, why});
+    return result;
+  }
   for (const Making& one : group.making) {
     try {
       if (one.blocking) one.handle->await();
@@ -47,75 +76,74 @@ ncclResult_t finishMaking(State& group) {
   return result;
 }
 
-/// Ends the thread's group of calls, also if something throws. Drops calls that were not made.
-struct Over {
-  bool made = false;
-  ~Over() {
-    if (!made) calls->drop();
-    calls.reset();
-  }
-};
-
+/// Makes the calls. Each communicator gets its own calls, so that it has only their errors.
 ncclResult_t makeCalls(State& group) {
-  Over over;
   for (cudaStream_t stream : group.streams) CudaDriver::get().synchronize(stream);
-  const bool waits = std::all_of(group.members.begin(), group.members.end(),
-                                 [](const auto& member) { return member->waits(); });
-  over.made = true;
-  if (waits) {
-    calls->end();
+  group.made = true;
+  const auto waits = [](const CallsOf& one) { return one.member->waits(); };
+  if (std::all_of(group.calls.begin(), group.calls.end(), waits)) {
+    group.recorder.end();
     return ncclSuccess;
   }
-  const Work work = calls->start();
+  group.recorder.start();
   ncclResult_t result = ncclSuccess;
-  for (const auto& member : group.members)
-    if (member->started(work) == ncclInProgress) result = ncclInProgress;
+  std::optional<Refusal> failed;
+  for (CallsOf& one : group.calls) {
+    try {
+      if (one.member->started(one.works) == ncclInProgress) result = ncclInProgress;
+    } catch (...) {
+      if (!failed) failed = currentRefusal();
+    }
+  }
+  if (failed) throw *failed;
   return result;
 }
 
 } // namespace
 
-bool Groups::open() { return depth > 0; }
+bool Groups::open() { return state != nullptr; }
 
 void Groups::start() {
-  if (depth == 0) calls.emplace();
-  ++depth;
+  thread_local AtThreadEnd at_thread_end;
+  if (!state) state = new State;
+  ++state->depth;
 }
 
 ncclResult_t Groups::end() {
-  std::optional<State> group = leave();
+  const std::unique_ptr<State> group = leave();
   if (!group) return ncclSuccess;
   const ncclResult_t made = finishMaking(*group);
-  if (group->failed) {
-    const Over over;
-    throw *group->failed;
-  }
+  if (group->failed) throw *group->failed;
   const ncclResult_t called = makeCalls(*group);
   return made != ncclSuccess ? made : called;
 }
 
 float Groups::simulate() {
-  std::optional<State> group = leave();
+  const std::unique_ptr<State> group = leave();
   if (!group) return 0;
-  const Over over;
   finishMaking(*group);
   if (group->failed) throw *group->failed;
-  const auto time = calls->predict();
+  const auto time = group->recorder.predict();
   return std::chrono::duration<float, std::micro>(time).count();
 }
 
-void Groups::add(ncclComm& making, bool blocking) { state.making.push_back({&making, blocking}); }
+void Groups::add(ncclComm& making, bool blocking, bool joins) {
+  state->making.push_back({&making, blocking, joins});
+}
 
-void Groups::add(const std::shared_ptr<Member>& member, cudaStream_t stream) {
-  const auto addOnce = [](auto& list, const auto& one) {
-    if (std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
-  };
-  addOnce(state.members, member);
-  if (stream && member->device < 0) addOnce(state.streams, stream);
+void Groups::add(const std::shared_ptr<Member>& member, Work work, cudaStream_t stream) {
+  const auto known = std::find_if(state->calls.begin(), state->calls.end(),
+                                  [&](const CallsOf& one) { return one.member == member; });
+  if (known != state->calls.end()) known->works.push_back(std::move(work));
+  else state->calls.push_back({member, {std::move(work)}});
+  auto& streams = state->streams;
+  if (stream && member->device < 0 &&
+      std::find(streams.begin(), streams.end(), stream) == streams.end())
+    streams.push_back(stream);
 }
 
 void Groups::fail(const Refusal& refusal) {
-  if (open() && !state.failed) state.failed = refusal;
+  if (open() && !state->failed) state->failed = refusal;
 }
 
 void noteInGroup(const Refusal& refusal) { Groups::fail(refusal); }

@@ -132,19 +132,24 @@ void ncclComm::finalize() {
   const auto member = memberLocked();
   if (member->revoked()) refuse(ncclInvalidUsage, "the communicator was revoked before");
   if (std::exchange(finalized_, true))
-    refuse(ncclInvalidUsage, "the communicator was finalized before");
+    refuse(ncclInvalidArgument, "the communicator was finalized before"); // as in NCCL
 }
 
-void ncclComm::abortMaking() {
+void ncclComm::abortMaking(const Refusal& why) {
+  const std::lock_guard lock(mutex_);
+  if (!settle()) abortMakingLocked(why);
+}
+
+void ncclComm::abortMakingLocked(const Refusal& why) {
   Making making = std::move(*making_);
   making_.reset();
-  failed_ = {ncclInvalidUsage, "ncclCommAbort() ended the creation of the communicator"};
-  std::thread([making = std::move(making)]() mutable {
+  failed_ = why;
+  std::thread([making = std::move(making), why = why.text]() mutable {
     try {
       std::visit(
-          [](auto& future) {
+          [&why](auto& future) {
             std::optional<rondo::Communicator> made = future.get();
-            if (made) made->abort("ncclCommAbort");
+            if (made) made->abort(why);
           },
           making);
     } catch (...) {
@@ -158,7 +163,8 @@ std::shared_ptr<ncclComm::Member> ncclComm::end(bool abort) {
     const std::lock_guard lock(mutex_);
     if (!ended_ && !settle()) {
       if (!abort) continue;
-      abortMaking();
+      abortMakingLocked(
+          {ncclInvalidUsage, "ncclCommAbort() ended the creation of the communicator"});
     }
     if (std::exchange(ended_, true))
       refuse(ncclInvalidArgument, "the communicator was destroyed before");

@@ -36,6 +36,9 @@ struct ncclComm {
   void await();
   /// nullopt while the communicator is being created; then the result of the creation.
   std::optional<rondo::compat::nccl::Refusal> made();
+  /// If the communicator is being created: fails its creation with this error, and gives it to a
+  /// thread, which aborts the communicator when it is created.
+  void abortMaking(const rondo::compat::nccl::Refusal& why);
   /// For ncclCommGetAsyncError(): ncclInProgress, ncclSuccess, or the rank's error.
   rondo::compat::nccl::Refusal state();
   void finalize();
@@ -49,8 +52,8 @@ struct ncclComm {
   /// Stores the communicator once it is created. Returns whether creation has ended. Call with the
   /// mutex held.
   bool settle();
-  /// Gives the creation to a thread, which aborts the communicator. Call with the mutex held.
-  void abortMaking();
+  /// Call with the mutex held.
+  void abortMakingLocked(const rondo::compat::nccl::Refusal& why);
   std::shared_ptr<Member> memberLocked();
 
   std::mutex mutex_; ///< guards the members below

@@ -3,13 +3,48 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
+#include <deque>
+#include <iterator>
 #include <string>
 
 #include "compat/nccl/handle.h"
 
 namespace rondo::compat::nccl {
+
+namespace {
+
+/// Numbers of programs' own operators, across the process, so that no number is valid on two
+/// communicators. Those of destroyed operators are used again, the oldest first.
+class OperatorNumbers {
+ public:
+  static OperatorNumbers& ofProcess() {
+    static auto& one = *new OperatorNumbers; // never destroyed: programs may call during exit
+    return one;
+  }
+  ncclRedOp_t take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return static_cast<ncclRedOp_t>(next_++);
+    const ncclRedOp_t number = free_.front();
+    free_.pop_front();
+    return number;
+  }
+  void giveBack(ncclRedOp_t number) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(number);
+  }
+
+ private:
+  std::mutex mutex_;
+  int next_ = ncclNumOps;
+  std::deque<ncclRedOp_t> free_;
+};
+
+} // namespace
+
+Member::~Member() {
+  for (const auto& [number, made] : operators_) OperatorNumbers::ofProcess().giveBack(number);
+}
 
 void Member::sweep() {
   std::erase_if(started_, [this](Work& one) {
@@ -29,15 +64,28 @@ void Member::sweep() {
   });
 }
 
-ncclResult_t Member::started(Work work) {
-  if (work.test()) {
-    work.wait();
-    return ncclSuccess;
+ncclResult_t Member::started(std::span<Work> works) {
+  std::optional<Refusal> failed;
+  std::vector<Work> in_flight;
+  for (Work& work : works) {
+    if (!waits() && !work.test()) {
+      in_flight.push_back(std::move(work));
+      continue;
+    }
+    try {
+      work.wait();
+    } catch (const Error&) {
+      if (!failed) failed = currentRefusal();
+    }
   }
-  const std::lock_guard lock(mutex_);
-  sweep();
-  started_.push_back(std::move(work));
-  return device < 0 && !config.blocking ? ncclInProgress : ncclSuccess;
+  if (!in_flight.empty()) {
+    const std::lock_guard lock(mutex_);
+    sweep();
+    started_.insert(started_.end(), std::make_move_iterator(in_flight.begin()),
+                    std::make_move_iterator(in_flight.end()));
+  }
+  if (failed) throw *failed;
+  return in_flight.empty() || device >= 0 ? ncclSuccess : ncclInProgress;
 }
 
 void Member::add(const Child& child) {
@@ -90,9 +138,7 @@ bool Member::revoked() const {
 }
 
 ncclRedOp_t Member::addOperator(DataType type, double factor, const void* device_scalar) {
-  // Numbered across the process, so that no number is valid on two communicators.
-  static std::atomic<int> next{ncclNumOps};
-  const auto op = static_cast<ncclRedOp_t>(next.fetch_add(1));
+  const ncclRedOp_t op = OperatorNumbers::ofProcess().take();
   const std::lock_guard lock(mutex_);
   operators_[op] = {type, factor, device_scalar};
   return op;
@@ -103,6 +149,7 @@ void Member::removeOperator(ncclRedOp_t op) {
   if (operators_.erase(op) == 0)
     refuse(ncclInvalidArgument, "operator " + std::to_string(static_cast<int>(op)) +
                                     " is none that was made for this communicator");
+  OperatorNumbers::ofProcess().giveBack(op);
 }
 
 ReduceOp Member::operatorOf(ncclRedOp_t op, DataType type) {
@@ -133,8 +180,9 @@ void* Member::registerBuffer(void* memory, std::size_t bytes) {
     if (device < 0 && last > first)
       *buffer = comm.registerBuffer(reinterpret_cast<void*>(first), last - first);
   } catch (const Error& error) {
-    // Registration is optional, as in NCCL: memory that cannot be shared is used without it.
-    if (error.code() != ErrorCode::unsupported) throw;
+    // Registration is optional, as in NCCL: memory that cannot be shared, or that a call in flight
+    // uses, is used without it.
+    if (error.code() == ErrorCode::system) throw;
   }
   const std::lock_guard lock(mutex_);
   void* const handle = buffer.get();

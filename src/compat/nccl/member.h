@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "compat/nccl/errors.h"
@@ -20,6 +21,7 @@ class Member {
  public:
   Member(Communicator made, const Config& of, int number)
       : comm(std::move(made)), config(of), device(number) {}
+  ~Member();
 
   /// Whether calls return only when they are complete: on host memory, unless the program asked for
   /// the nonblocking mode.
@@ -31,10 +33,10 @@ class Member {
     bool joins; ///< this rank is a member of it; otherwise the program has no handle
   };
 
-  /// Records work that was started, unless it has ended. Throws its Error if it has failed.
-  /// Returns ncclInProgress if ncclCommGetAsyncError() says when it is done: on host memory in the
-  /// nonblocking mode. On a GPU the stream says so.
-  ncclResult_t started(Work work);
+  /// Records calls that were started, or waits for them if calls of this rank block. Throws the
+  /// first Refusal of those that have failed. Returns ncclInProgress if ncclCommGetAsyncError()
+  /// says when they are done: on host memory in the nonblocking mode. On a GPU the stream says so.
+  ncclResult_t started(std::span<Work> works);
   void add(const Child& child);
   /// Whether started work is still in flight. Keeps the first error of the work that has ended.
   bool busy();

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "compat/nccl/cuda_driver.h"
 #include "compat/nccl/errors.h"
@@ -39,12 +40,11 @@ T read(const void* scalar) {
 template <class T>
 double exactly(const void* scalar) {
   const T value = read<T>(scalar);
-  const auto factor = static_cast<double>(value);
   // 2^53: a double represents every integer up to it exactly.
-  constexpr double kMost = 9007199254740992.0;
-  if (std::abs(factor) > kMost)
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  if (std::cmp_greater(value, kMost) || std::cmp_less(value, -kMost))
     refuse(ncclInvalidArgument, "the factor " + std::to_string(value) + " is beyond 2^53");
-  return factor;
+  return static_cast<double>(value);
 }
 
 template <std::signed_integral T>

@@ -101,6 +101,61 @@ static void groups(Held* held) {
   OK(ncclCommDestroy(other));
 }
 
+static void* endInGroup(void* at) {
+  Held* const held = at;
+  static __thread int one = 1;
+  OK(ncclGroupStart());
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&one, &held->ranks[1], 1, ncclInt, ncclSum, held->comms[0], 0));
+  REQUIRE(ncclBroadcast(&one, &one, 1, ncclInt, 99, held->comms[0], 0) == ncclInvalidArgument);
+  return NULL;
+}
+
+/* The calls of a thread that ends inside a group are dropped. */
+static void endsInGroup(Held* held) {
+  pthread_t thread;
+  Held others = *held;
+  others.ranks[1] = -1;
+  REQUIRE(pthread_create(&thread, NULL, endInGroup, &others) == 0);
+  pthread_join(thread, NULL);
+  REQUIRE(others.ranks[1] == -1);
+  REQUIRE(sumOf(held->comms[0]) == held->size);
+}
+
+/* Each communicator of a group has the state of its own calls. */
+static void groupsOfSeveral(Held* held) {
+  if (held->size == 1) return;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comms[2] = {NULL, NULL};
+  for (int i = 0; i < 2; ++i) {
+    const ncclResult_t made = ncclCommSplit(held->comms[0], 0, 0, &comms[i], &config);
+    finished(made, comms[i]);
+  }
+  int one = 1, sum = 0, got = 0;
+  ncclResult_t state = ncclSuccess;
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comms[0], 0));
+  if (held->ranks[0] == 0) OK(ncclRecv(&got, 1, ncclInt, 1, comms[1], 0));
+  const ncclResult_t called = ncclGroupEnd();
+  finished(called, comms[0]);
+  REQUIRE(sum == held->size);
+  if (held->ranks[0] == 0) {
+    OK(ncclCommGetAsyncError(comms[1], &state));
+    REQUIRE(state == ncclInProgress); /* rank 1 sends when it has this rank's message */
+    OK(ncclCommDestroy(comms[0]));
+    OK(ncclSend(&one, 1, ncclInt, 1, held->comms[0], 0));
+    REQUIRE(settled(comms[1]) == ncclSuccess && got == 1);
+  } else {
+    OK(ncclCommDestroy(comms[0]));
+    if (held->ranks[0] == 1) {
+      OK(ncclRecv(&got, 1, ncclInt, 0, held->comms[0], 0));
+      finished(ncclSend(&one, 1, ncclInt, 0, comms[1], 0), comms[1]);
+    }
+  }
+  OK(ncclCommDestroy(comms[1]));
+}
+
 /* As nccl-tests does, though the buffer's content is undefined afterwards. */
 static void allToAllInPlace(Held* held) {
   const ncclComm_t comm = held->comms[0];
@@ -142,6 +197,20 @@ static void operators(Held* held) {
   REQUIRE(whole == 6LL * held->size);
   REQUIRE(ncclRedOpCreatePreMulSum(&op, &huge, ncclInt64, ncclScalarHostImmediate, other) ==
           ncclInvalidArgument);
+  long long most = 1LL << 53, more = most + 1, less = -most - 1;
+  OK(ncclRedOpCreatePreMulSum(&op, &most, ncclInt64, ncclScalarHostImmediate, other));
+  REQUIRE(ncclRedOpCreatePreMulSum(&op, &more, ncclInt64, ncclScalarHostImmediate, other) ==
+          ncclInvalidArgument);
+  REQUIRE(ncclRedOpCreatePreMulSum(&op, &more, ncclUint64, ncclScalarHostImmediate, other) ==
+          ncclInvalidArgument);
+  REQUIRE(ncclRedOpCreatePreMulSum(&op, &less, ncclInt64, ncclScalarHostImmediate, other) ==
+          ncclInvalidArgument);
+  /* Numbers of destroyed operators are used again. */
+  for (int i = 0; i < 1000; ++i) {
+    OK(ncclRedOpCreatePreMulSum(&op, &three, ncclInt64, ncclScalarHostImmediate, other));
+    REQUIRE((int)op < 500);
+    OK(ncclRedOpDestroy(op, other));
+  }
   const unsigned short half = 0x3800, bhalf = 0x3f00;   /* 0.5 */
   const unsigned char quarter4 = 0x28, quarter5 = 0x34; /* 0.25 */
   OK(ncclRedOpCreatePreMulSum(&op, (void*)&half, ncclFloat16, ncclScalarHostImmediate, other));
@@ -240,7 +309,7 @@ static void ends(Held* held) {
   OK(ncclCommFinalize(part));
   REQUIRE(settled(part) == ncclSuccess);
   REQUIRE(ncclAllReduce(&number, &number, 1, ncclInt, ncclSum, part, 0) == ncclInvalidUsage);
-  REQUIRE(ncclCommFinalize(part) == ncclInvalidUsage);
+  REQUIRE(ncclCommFinalize(part) == ncclInvalidArgument);
   OK(ncclCommDestroy(part));
   REQUIRE(ncclCommDestroy(part) == ncclInvalidArgument && says("destroyed"));
   REQUIRE(ncclCommCount(part, &number) == ncclInvalidArgument);
@@ -404,6 +473,13 @@ static void scalable(Held* held) {
 static void shrinks(Held* held) {
   const int last = held->size - 1;
   if (held->size == 1) return;
+  /* NCCL_SHRINK_ABORT with a list that is refused aborts nothing. */
+  ncclComm_t none = NULL;
+  const int beyond = 99;
+  REQUIRE(ncclCommShrink(held->comms[0], (int*)&beyond, 1, &none, NULL, 1) == ncclInvalidArgument);
+  REQUIRE(ncclCommShrink(held->comms[0], &held->ranks[0], 1, &none, NULL, 1) ==
+          ncclInvalidArgument);
+  REQUIRE(sumOf(held->comms[0]) == held->size);
   if (held->ranks[0] == last) return; /* the last rank takes no part */
   ncclComm_t part = NULL;
   OK(ncclCommShrink(held->comms[0], (int*)&last, 1, &part, NULL, 0));
@@ -510,6 +586,24 @@ static void abortsCreation(Held* held) {
   REQUIRE(ncclCommAbort(comm) == ncclInvalidArgument && says("destroyed"));
 }
 
+/* A group with a wrong call does not wait for the communicators that it creates: their other ranks
+ * may not come. */
+static void groupAbortsCreation(Held* held) {
+  (void)held;
+  ncclComm_t comm = NULL, wrong = NULL;
+  ncclUniqueId id;
+  ncclResult_t state = ncclSuccess;
+  OK(ncclGetUniqueId(&id));
+  OK(ncclGroupStart());
+  OK(ncclCommInitRank(&comm, 2, id, 0));
+  REQUIRE(ncclCommInitRank(&wrong, 2, id, 5) == ncclInvalidArgument);
+  REQUIRE(ncclGroupEnd() == ncclInvalidArgument && says("rank 5"));
+  OK(ncclCommGetAsyncError(comm, &state));
+  REQUIRE(state == ncclInvalidArgument);
+  REQUIRE(strstr(ncclGetLastError(comm), "the group in which it was created"));
+  OK(ncclCommDestroy(comm));
+}
+
 /* Unsupported functions are exported, and their error says that they are unsupported. */
 static void stubs(Held* held) {
   (void)held;
@@ -526,6 +620,8 @@ static const struct {
 } all[] = {{"questions", 1, questions},
            {"splits", 1, splits},
            {"groups", 1, groups},
+           {"endsInGroup", 1, endsInGroup},
+           {"groupsOfSeveral", 1, groupsOfSeveral},
            {"allToAllInPlace", 1, allToAllInPlace},
            {"operators", 1, operators},
            {"memory", 1, memory},
@@ -538,6 +634,7 @@ static const struct {
            {"revokes", 1, revokes},
            {"aborts", 1, aborts},
            {"abortsCreation", 0, abortsCreation},
+           {"groupAbortsCreation", 0, groupAbortsCreation},
            {"stubs", 0, stubs},
            {"groupedRanks", 0, groupedRanks},
            {"configurations", 0, configurations},

@@ -69,13 +69,15 @@ class Programs:
     def run_client(self, script, ranks):
         self.start([sys.executable, script, str(ranks)], f"{script.name} {ranks}")
 
-    def start(self, command, what, preload=False, expected="ok", **variables):
+    def start(self, command, what, preload=False, expected="ok", driver=False, **variables):
         environment = {**os.environ, **variables}
         if preload:
             environment["LD_PRELOAD"] = str(self.library)
             what += " (preloaded)"
         else:
             environment["LD_LIBRARY_PATH"] = str(self.library.parent)
+        if driver:
+            environment["LD_LIBRARY_PATH"] += f":{self.folder / 'driver'}"
         done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=DEADLINE_S, check=False)
         if expected not in done.stdout or (done.returncode == 0) != (expected == "ok"):
@@ -157,6 +159,7 @@ def main():
         programs.run(last, "behaviours", "processes", 3, preload=True)
         for ranks in RANKS:
             programs.run(last, "grid", "processes", ranks, 37, preload=True)
+    programs.run("own", "streams", driver=True)
     check_settings(programs, last)
 
 

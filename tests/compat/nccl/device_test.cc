@@ -1,5 +1,7 @@
 // Tests NCCL's functions on emulated devices. The library's sources are linked into the test.
+#include <atomic>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -30,7 +32,7 @@ class OnDevices {
     return static_cast<cudaStream_t>(streams[rank].handle().handle());
   }
 
-  const HostDevices host;
+  HostDevices host;
   std::vector<ncclComm_t> comms;
   std::vector<HostStream> streams;
 };
@@ -106,6 +108,32 @@ TEST_CASE("nccl on devices: calls are captured, and replayed") {
       CHECK(data[r] == std::vector<float>(kCount, 3 * value));
       CHECK(from[r] == 3 * value);
     }
+  }
+}
+
+// Proves: if one call of a group cannot be made, the group's end says so, though other calls of the
+// group run.
+TEST_CASE("nccl on devices: a call that fails when the group ends is the group's error") {
+  OnDevices ranks(2);
+  std::vector<std::vector<float>> data(2, std::vector<float>(kCount, 1));
+  std::vector<float> hidden(kCount);
+  ranks.host.hide(hidden.data());
+  std::atomic<bool> go{false};
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  for (std::size_t r = 0; r < 2; ++r) {
+    ranks.streams[r].push([&] { go.wait(false); });
+    CHECK(ncclAllReduce(data[r].data(), data[r].data(), kCount, ncclFloat, ncclSum, ranks.comms[r],
+                        ranks.stream(r)) == ncclSuccess);
+  }
+  CHECK(ncclAllReduce(hidden.data(), hidden.data(), kCount, ncclFloat, ncclSum, ranks.comms[0],
+                      ranks.stream(0)) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclInvalidArgument);
+  CHECK(std::string(ncclGetLastError(nullptr)).find("not memory that") != std::string::npos);
+  go = true;
+  go.notify_all();
+  for (std::size_t r = 0; r < 2; ++r) {
+    ranks.streams[r].synchronize();
+    CHECK(data[r] == std::vector<float>(kCount, 2));
   }
 }
 
