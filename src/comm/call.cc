@@ -7,20 +7,24 @@
 #include <numeric>
 #include <optional>
 
+#include "bootstrap/hub.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
 
 namespace {
 
-/// A collective, or its v-form. Signatures have one code for each, and one for each operator if it
-/// reduces.
+/// A collective, or its v-form. Signatures have a code for each, with each operator if it reduces,
+/// and each root if it has one.
 struct Form {
   Collective collective{};
   bool uneven = false;
 
+  constexpr std::size_t roots() const {
+    return hasRoot(collective) ? std::size_t{bootstrap::Hub::kMostRanks} : 1;
+  }
   constexpr std::size_t codes() const {
-    return reduces(collective) ? std::size_t{ReduceOp::kKindCount} : 1;
+    return roots() * (reduces(collective) ? std::size_t{ReduceOp::kKindCount} : 1);
   }
   bool operator==(const Form&) const = default;
 };
@@ -37,12 +41,15 @@ constexpr auto kForms = [] {
   return forms;
 }();
 static_assert(std::accumulate(kForms.begin(), kForms.end(), std::size_t{0},
-                              [](std::size_t sum, Form form) { return sum + form.codes(); }) <= 256,
-              "the signature has 8 bits for what is called");
+                              [](std::size_t sum, Form form) { return sum + form.codes(); }) <=
+                  std::size_t{1} << 20,
+              "the signature has 20 bits for what is called");
 
 std::uint64_t signatureCode(const Call& call) {
-  std::uint64_t code = reduces(call.collective) ? static_cast<std::uint64_t>(call.op.kind()) : 0;
   const Form wanted{call.collective, call.layout != nullptr};
+  std::uint64_t code = 0;
+  if (reduces(call.collective)) code += wanted.roots() * static_cast<std::uint64_t>(call.op.kind());
+  if (hasRoot(call.collective)) code += static_cast<std::uint64_t>(call.root);
   for (const Form& form : kForms) {
     if (form == wanted) break;
     code += form.codes();
@@ -53,11 +60,11 @@ std::uint64_t signatureCode(const Call& call) {
 /// Inverse of signatureCode().
 struct Decoded {
   Form form;
-  std::size_t op = 0;
+  std::size_t op = 0, root = 0;
 };
 std::optional<Decoded> decoded(std::uint64_t code) {
   for (const Form& form : kForms) {
-    if (code < form.codes()) return Decoded{form, code};
+    if (code < form.codes()) return Decoded{form, code / form.roots(), code % form.roots()};
     code -= form.codes();
   }
   return {};
@@ -262,17 +269,15 @@ void validate(const Call& call, int rank, int size) {
 }
 
 std::uint64_t sign(const Call& call) {
-  const bool shared_root = hasRoot(call.collective);
   const std::uint64_t whole = signedCount(call);
   const std::uint64_t count = (whole ^ (whole >> 32)) & 0xffffffffu;
-  return signatureCode(call) << 56 | static_cast<std::uint64_t>(call.type) << 52 |
-         (shared_root ? static_cast<std::uint64_t>(call.root) & 0xfff : 0) << 40 | count;
+  return signatureCode(call) << 44 | static_cast<std::uint64_t>(call.type) << 40 | count;
 }
 
 std::string describe(std::uint64_t signature, std::uint64_t near) {
   const auto field = [&](int shift, std::uint64_t mask) { return (signature >> shift) & mask; };
-  const std::uint64_t type = field(52, 0xf);
-  const std::optional<Decoded> call = decoded(field(56, 0xff));
+  const std::uint64_t type = field(40, 0xf);
+  const std::optional<Decoded> call = decoded(field(44, 0xfffff));
   if (!call || type >= kDataTypeCount) return "no call of this library";
   const Collective what = call->form.collective;
   const bool uneven = call->form.uneven;
@@ -286,7 +291,7 @@ std::string describe(std::uint64_t signature, std::uint64_t near) {
   if (const std::uint64_t count = field(0, 0xffffffff); !uneven || count > 0)
     text += std::to_string(count) + " ";
   text += std::string(name(static_cast<DataType>(type)));
-  if (hasRoot(what)) text += ", root " + std::to_string(field(40, 0xfff));
+  if (hasRoot(what)) text += ", root " + std::to_string(call->root);
   return text + ")";
 }
 

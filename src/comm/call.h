@@ -88,8 +88,8 @@ void validate(const Call& call, int rank, int size);
 std::string title(const Call& call);
 
 /// A 64-bit signature of the call, equal on all ranks of a correct program. It is sent with every
-/// message, and describe() decodes it. Bits: collective with operator 8 (v-forms have numbers of
-/// their own), type 4, root 12, sequence 8 (here 0), count 32 (the exclusive or of the count's
+/// message, and describe() decodes it. Bits: collective with operator and root 20 (v-forms have
+/// numbers of their own), type 4, sequence 8 (here 0), count 32 (the exclusive or of the count's
 /// halves; for v-forms the sum of all counts if every rank knows them, else 0).
 std::uint64_t sign(const Call& call);
 constexpr std::uint64_t numbered(std::uint64_t signature, std::uint64_t sequence) {

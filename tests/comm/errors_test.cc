@@ -384,10 +384,13 @@ TEST_CASE("a signature can be decoded") {
   call.count = 1000;
   call.type = DataType::bfloat16;
   call.op = ReduceOp::max;
-  call.root = 11;
-  for (std::uint64_t sequence : {1u, 255u, 256u, 70'000u}) {
-    const auto text = comm::describe(comm::numbered(comm::sign(call), sequence), sequence + 3);
-    REQUIRE(text == "Reduce #" + std::to_string(sequence) + " (max of 1000 bfloat16, root 11)");
+  for (const int root : {0, 11, 4096, 65'535}) {
+    call.root = root;
+    for (std::uint64_t sequence : {1u, 255u, 256u, 70'000u}) {
+      const auto text = comm::describe(comm::numbered(comm::sign(call), sequence), sequence + 3);
+      REQUIRE(text == "Reduce #" + std::to_string(sequence) + " (max of 1000 bfloat16, root " +
+                          std::to_string(root) + ")");
+    }
   }
 }
 
