@@ -458,9 +458,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// as for send().
   void recv(void* output, std::size_t count, DataType type, int peer);
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
-  /// Returns whether a message from `peer`'s send() has arrived, or begun to arrive, for which no
-  /// recv() has been called yet. It never waits. Use it to receive from whichever rank sends first.
-  /// Errors: as for recv(); Error(unsupported) with Options::device.
+  /// Whether a message from `peer`'s send() has arrived, or begun to arrive, for which no recv()
+  /// was called yet. Never waits. Use it to receive from whichever rank sends first. Errors: as for
+  /// recv(), but if `peer` has left, other calls go on; Error(unsupported) with Options::device.
   bool arrived(int peer);
 
   /// Whether a trace of this rank is written (Options::trace_folder).

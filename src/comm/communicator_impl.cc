@@ -302,7 +302,15 @@ bool CommunicatorImpl::arrived(int peer) {
   const ProgressLoop::Lock lock(progress_loop_);
   if (failure_.pending()) progress_loop_.poll();
   failure_.throwIfEnded();
-  return engine_->arrived(peer);
+  requireHostBuffers("arrived");
+  try {
+    return engine_->arrived(peer);
+  } catch (const Error& error) {
+    // Messages of ranks that have not left may still come.
+    if (error.code() == ErrorCode::peer_dead) throw;
+    failure_.fail("arrived", error);
+  }
+  failure_.rethrow();
 }
 
 /// Needs the lock. Starts each call on its stream.

@@ -50,13 +50,16 @@ void FailureState::failWithCurrentException() {
   } catch (const engine::Late& late) {
     endLate(late.run, late.position, timeout_);
   } catch (const Error& error) {
-    const std::string title = titleOf(*engine_.current());
-    if (error.code() == ErrorCode::system && error.culprit() < 0) failLocally(title, error.what());
-    else breakDown({error.code(), title + ": " + error.what(), error.culprit()});
+    fail(titleOf(*engine_.current()), error);
   } catch (const std::exception& error) {
     // Runs lie on their callers' stacks, so no exception may leave through this function.
     failLocally(titleOf(*engine_.current()), error.what());
   }
+}
+
+void FailureState::fail(const std::string& title, const Error& error) {
+  if (error.code() == ErrorCode::system && error.culprit() < 0) failLocally(title, error.what());
+  else breakDown({error.code(), title + ": " + error.what(), error.culprit()});
 }
 
 void FailureState::failLocally(const std::string& title, const std::string& what) {

@@ -62,6 +62,8 @@ class FailureState {
   /// Call it in the handler of an exception from Engine::progress(). Fails the communicator with
   /// that exception.
   void failWithCurrentException();
+  /// Fails the communicator with an error that the engine threw in the call `title`.
+  void fail(const std::string& title, const Error& error);
   /// Fails the communicator because this rank lacks a resource for the call, so that the other
   /// ranks do not wait for it.
   void failLocally(const std::string& title, const std::string& what);

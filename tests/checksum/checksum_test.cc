@@ -88,14 +88,19 @@ std::optional<Error> receive(Communicator& comm, Bytes& into) {
   return std::nullopt;
 }
 
+/// A bit will be flipped that arrives `offset` bytes after the first byte of `sent`.
+void arm(const Bytes& sent, std::ptrdiff_t offset) {
+  damage.mark.assign(sent.begin(), sent.begin() + 16);
+  damage.offset = offset;
+  damage.armed = true;
+}
+
 /// Sends from rank 0 to rank 1, and flips a bit that arrives `offset` bytes after the first byte of
 /// `sent`. Returns the error of rank 1.
 std::optional<Error> sendDamaged(std::vector<Communicator>& ranks, const Bytes& sent,
                                  std::ptrdiff_t offset, Bytes& got) {
   got.resize(sent.size());
-  damage.mark.assign(sent.begin(), sent.begin() + 16);
-  damage.offset = offset;
-  damage.armed = true;
+  arm(sent, offset);
   const Work work = ranks[0].sendAsync(sent.data(), sent.size(), DataType::uint8, 1);
   return receive(ranks[1], got);
 }
@@ -132,6 +137,21 @@ TEST_CASE("checksum: a bit that a TCP connection flips is found") {
       CHECK(!damage.armed);
       requireBlame(ranks, error, offset < 0 ? "header" : "step");
     }
+}
+
+TEST_CASE("checksum: a damaged header that arrived() finds fails the communicator") {
+  auto ranks = Communicator::createAll(2, settings("tcp"));
+  const Bytes sent = randomBytes(1000);
+  arm(sent, -9);
+  const Work work = ranks[0].sendAsync(sent.data(), sent.size(), DataType::uint8, 1);
+  std::optional<Error> error;
+  try {
+    while (!ranks[1].arrived(0)) std::this_thread::yield();
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  requireBlame(ranks, error, "header");
+  CHECK(std::string(error->what()).find("arrived") != std::string::npos);
 }
 
 // Proves that the test above sees damage, and that checksums are optional.
@@ -196,9 +216,7 @@ TEST_CASE("checksum: a changed bit in a message of a reduction is found") {
     auto ranks = Communicator::createAll(2, settings("tcp"));
     const Bytes sent = randomBytes(1000), other = randomBytes(sent.size());
     Bytes sum(sent.size()), sum_of_other(sent.size());
-    damage.mark.assign(sent.begin(), sent.begin() + 16);
-    damage.offset = offset;
-    damage.armed = true;
+    arm(sent, offset);
     const Work work = ranks[0].reduceAsync(sent.data(), sum.data(), sent.size(), DataType::uint8,
                                            ReduceOp::sum, 1);
     std::optional<Error> error;

@@ -92,6 +92,25 @@ TEST_CASE("arrived() may be polled for longer than a channel may take to open") 
   }
 }
 
+TEST_CASE("arrived() of a rank that has left is an error, but others' messages still arrive") {
+  auto ranks = Communicator::createAll(3, plainOptions("tcp"));
+  std::int32_t value = 1;
+  for (const std::size_t peer : {1U, 2U}) { // opens the channels
+    Work sent = ranks[peer].sendAsync(&value, 1, kType, 0);
+    ranks[0].recv(&value, 1, kType, static_cast<int>(peer));
+    sent.wait();
+  }
+  { const Communicator leaves = std::move(ranks[1]); }
+  CHECK(says(caught([&] {
+               for (;;) ranks[0].arrived(1);
+             }),
+             ErrorCode::peer_dead, {"rank 1"}));
+  CHECK(!ranks[0].failure());
+  Work sent = ranks[2].sendAsync(&value, 1, kType, 0);
+  while (!ranks[0].arrived(2)) sent.test();
+  ranks[0].recv(&value, 1, kType, 2);
+}
+
 TEST_CASE("arrived() refuses an invalid rank, and throws the communicator's failure") {
   auto ranks = Communicator::createAll(2, plainOptions());
   CHECK(says(caught([&] { ranks[0].arrived(2); }), ErrorCode::invalid_argument,

@@ -243,7 +243,9 @@ bool Channels::connected(const Inbox& box) { return connected(box.settings, box.
 bool Channels::connected(const EndSettings& settings, const bool& met) {
   progress();
   const std::lock_guard lock(lock_);
-  if (!met && over(settings)) throw Error(ErrorCode::transport, peer(settings.peer).end);
+  if (!met && over(settings))
+    throw Error(ErrorCode::peer_dead,
+                "rank " + std::to_string(settings.peer) + ": " + peer(settings.peer).end);
   return met;
 }
 

@@ -306,7 +306,7 @@ bool Mailroom::arrived(Communicator& at, std::vector<bool>& gone, int peer) {
   try {
     return at.arrived(peer);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::peer_dead && error.code() != ErrorCode::transport) throw;
+    if (error.code() != ErrorCode::peer_dead) throw;
     gone[index] = true;
     return false;
   }
