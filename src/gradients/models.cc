@@ -18,12 +18,15 @@ std::size_t Parameter::count() const {
 namespace gradients {
 namespace {
 
-/// For example "conv1.weight float [32, 1, 3, 3]".
+/// For example "conv1.weight float [32, 1, 3, 3]". A null pointer counts too, so that no rank waits
+/// for one that has it.
 std::string describe(const Parameter& parameter) {
   std::string text = parameter.name + " " + std::string(name(parameter.type)) + " [";
   for (std::size_t extent : parameter.shape)
     text += (text.back() == '[' ? "" : ", ") + std::to_string(extent);
-  return text + "]";
+  text += "]";
+  if (parameter.count() > 0 && !parameter.value) text += " with a null pointer as its value";
+  return text;
 }
 
 } // namespace
@@ -65,8 +68,13 @@ void broadcastParameters(Communicator& comm, std::span<const Parameter> paramete
   gradients::refuseInGroup("broadcastParameters");
   gradients::compareModels(comm, parameters);
   Group group;
-  for (const Parameter& one : parameters)
-    comm.broadcast(one.value, one.value, one.count(), one.type, root);
+  try {
+    for (const Parameter& one : parameters)
+      comm.broadcast(one.value, one.value, one.count(), one.type, root);
+  } catch (...) {
+    group.drop();
+    throw;
+  }
   group.end();
 }
 

@@ -206,6 +206,26 @@ TEST_CASE("broadcastParameters and a GradientReducer are refused in an open Grou
   }
 }
 
+TEST_CASE("a null pointer in broadcastParameters on one rank is an error on all ranks") {
+  Options plain = plainOptions();
+  plain.timeout = std::chrono::seconds(10);
+  auto ranks = Communicator::createAll(3, plain);
+  std::vector<Caught> seen(3);
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            Model model(kShapes, true);
+            auto parameters = model.parameters();
+            if (comm.rank() == 1) parameters[1].value = nullptr;
+            seen[static_cast<std::size_t>(comm.rank())] =
+                caught([&] { broadcastParameters(comm, parameters); });
+            comm.barrier(); // the communicator stays usable
+            return {};
+          })) == "");
+  for (const Caught& one : seen) {
+    CHECK(says(one, ErrorCode::mismatch, {"p1", "null", "rank 1"}));
+    CHECK(one.culprit == 1);
+  }
+}
+
 TEST_CASE("invalid options or parameters on one rank are errors on all ranks") {
   using P = std::vector<Parameter>;
   using O = GradientOptions;
