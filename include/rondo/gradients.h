@@ -190,8 +190,8 @@ struct GradientBucketTimes {
 /// waits for it. That rank gets Error(invalid_argument), which names the parameter or the call; all
 /// others get Error(aborted) with the same text. This applies to invalid options and parameters, to
 /// calls in the wrong order, and to calls while the thread has an open Group; gradient() with a
-/// wrong number only throws. If a step is left before the end of wait(), for example by an
-/// exception, the destructor of the reducer aborts the communicators.
+/// wrong number only throws. If a step is left before the end of wait() or shadow(), for example by
+/// an exception, the destructor of the reducer aborts the communicators.
 ///
 /// Not thread-safe. The communicators must outlive the reducer, and nothing else may use them
 /// between begin() and wait().
@@ -217,7 +217,7 @@ class RONDO_API GradientReducer {
 
   /// Where the caller writes the parameter's gradient, and finds the result. If Parameter::gradient
   /// is null, this is memory of the reducer (zero at first), a part of the bucket, so nothing is
-  /// copied. begin() of the second step moves it, with its contents.
+  /// copied. begin() or shadow() of the second step with `synchronize` moves it, with its contents.
   void* gradient(std::size_t parameter) const;
 
   /// Begins a step. It sets no gradient to zero. With `synchronize` it may wait for the other

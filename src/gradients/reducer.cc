@@ -69,7 +69,7 @@ GradientReducer::Impl::~Impl() {
     static_cast<void>(new auto(std::move(sharing_)));
     return;
   }
-  bool left = open_ && synchronize_;
+  bool left = unfinished_;
   for (Slot& slot : slots_) left = !slot.work.test() || left;
   left = !sharing_.test() || left;
   if (!left) return;
@@ -99,32 +99,30 @@ Communicator& GradientReducer::Impl::communicatorOf(std::size_t slot) const {
   return *communicators_[slot % communicators_.size()];
 }
 
-/// Forms buckets. Gradients that are stored in buckets move with them.
+/// Forms buckets. Gradients that are stored in buckets move with them. Throws before it changes
+/// anything.
 void GradientReducer::Impl::form(const std::vector<std::size_t>& order) {
-  const std::vector<Slot> old = std::move(slots_);
-  const std::vector<Entry> before = entries_;
-  slots_.clear();
+  std::vector<Slot> slots;
+  std::vector<Entry> entries = entries_;
   for (GradientBucket& bucket :
        gradients::assignBuckets(parameters_, order, options_.bucket_bytes)) {
-    Slot& slot = slots_.emplace_back();
+    Slot& slot = slots.emplace_back();
     slot.memory = communicatorOf(bucket.index)
                       .allocate(std::max<std::size_t>(bucket.count * sizeOf(bucket.type), 1));
     bucket.data = slot.memory.data();
     slot.bucket = std::move(bucket);
     for (std::size_t place = 0; place < slot.bucket.parameters.size(); ++place) {
       const std::size_t number = slot.bucket.parameters[place];
-      Entry& entry = entries_[number];
-      entry.slot = slot.bucket.index;
-      entry.place = place;
-      if (old.empty()) continue;
-      const Entry& was = before[number];
-      const GradientBucket& from = old[was.slot].bucket;
-      std::memcpy(
-          inBucket(entry),
-          static_cast<const std::byte*>(from.data) + from.offsets[was.place] * sizeOf(from.type),
-          parameters_[number].bytes());
+      entries[number].slot = slot.bucket.index;
+      entries[number].place = place;
+      if (slots_.empty()) continue;
+      std::memcpy(static_cast<std::byte*>(slot.memory.data()) +
+                      slot.bucket.offsets[place] * sizeOf(slot.bucket.type),
+                  inBucket(entries_[number]), parameters_[number].bytes());
     }
   }
+  slots_ = std::move(slots);
+  entries_ = std::move(entries);
 }
 
 /// Collective. Forms buckets in the order that rank 0 saw in the first step. Parameters that it did
@@ -149,12 +147,14 @@ bool GradientReducer::Impl::sharesUse() const {
 /// Collective. Prepares the buckets for a step. Returns the number of ranks that have data for it;
 /// if that is 0, does nothing else.
 int GradientReducer::Impl::open(bool with_data) {
+  unfinished_ = true;
   Communicator& first = *communicators_.front();
   std::int32_t live = first.size();
   if (options_.uneven_inputs) {
     live = with_data ? 1 : 0;
     first.allReduce(&live, &live, 1, DataType::int32, ReduceOp::sum);
-    if (live == 0) return 0;
+    unfinished_ = live > 0;
+    if (!unfinished_) return 0;
   }
   const bool anew = options_.follow_observed_order && statistics_.steps > 0 && !formed_anew_ &&
                     (options_.static_graph || !options_.find_unused);
@@ -190,6 +190,7 @@ void GradientReducer::Impl::begin(bool synchronize) {
 }
 
 void GradientReducer::Impl::ready(std::size_t parameter) {
+  requireNoGroup("ready");
   if (parameter >= parameters_.size()) fail("ready: " + title(parameter));
   if (!open_) fail("ready: " + title(parameter) + " outside of a step");
   if (first_ready_ == Clock::time_point{}) first_ready_ = Clock::now();
@@ -282,7 +283,7 @@ void GradientReducer::Impl::checkComplete() {
       if (learning) complete(i);
     } else if (entry.calls == 0 && entry.used) { // used in steps without synchronisation
       complete(i);
-    } else if (entry.calls == 0 && (options_.find_unused || learning)) {
+    } else if (entry.calls == 0 && (learning || (options_.find_unused && entry.expected > 0))) {
       contributeZeros(i);
     } else if (entry.expected > 0) { // expected == 0: begin() has contributed zeros
       first = i;
@@ -363,12 +364,16 @@ void GradientReducer::Impl::takeResults() {
     entry.saved.clear();
     entry.used = false;
   }
+  unfinished_ = false;
 }
 
 void GradientReducer::Impl::account(Clock::time_point waiting) {
   std::vector<gradients::Interval> times;
+  timeline_.clear();
   for (const Slot& slot : slots_) {
     times.push_back(slot.time);
+    timeline_.push_back({slot.bucket.index, gradients::seconds(slot.time.begin - began_),
+                         gradients::seconds(slot.time.end - began_), slot.bytes});
     statistics_.bytes += slot.bytes;
   }
   ++statistics_.steps;
@@ -401,7 +406,7 @@ void GradientReducer::Impl::requireNoGroup(const std::string& function) {
 }
 
 void GradientReducer::Impl::fail(const std::string& text) {
-  open_ = false;
+  open_ = unfinished_ = false;
   abort(text);
   throw Error(ErrorCode::invalid_argument, text);
 }
@@ -413,15 +418,6 @@ std::vector<GradientBucket> GradientReducer::Impl::buckets() const {
     all.back().data = nullptr;
     all.back().factor = 1;
   }
-  return all;
-}
-
-std::vector<GradientBucketTimes> GradientReducer::Impl::timeline() const {
-  std::vector<GradientBucketTimes> all;
-  if (statistics_.steps == 0) return all;
-  for (const Slot& slot : slots_)
-    all.push_back({slot.bucket.index, gradients::seconds(slot.time.begin - began_),
-                   gradients::seconds(slot.time.end - began_), slot.bytes});
   return all;
 }
 

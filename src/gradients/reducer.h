@@ -28,7 +28,7 @@ class GradientReducer::Impl {
   bool shadow();
   std::vector<GradientBucket> buckets() const;
   const GradientStatistics& statistics() const { return statistics_; }
-  std::vector<GradientBucketTimes> timeline() const;
+  const std::vector<GradientBucketTimes>& timeline() const { return timeline_; }
 
  private:
   struct Slot {
@@ -83,11 +83,13 @@ class GradientReducer::Impl {
   std::vector<std::uint8_t> used_; ///< by any rank in this step, if sharesUse()
   Work sharing_;
   bool open_ = false, synchronize_ = false, learned_ = false, formed_anew_ = false;
-  std::size_t next_ = 0; ///< the next bucket to start
+  bool unfinished_ = false; ///< a step has begun to communicate, and its results are not complete
+  std::size_t next_ = 0;    ///< the next bucket to start
   double factor_ = 1;
   ReduceOp op_ = ReduceOp::sum;
   std::uint64_t ticks_ = 0;
   GradientStatistics statistics_;
+  std::vector<GradientBucketTimes> timeline_; ///< of the last step that was reduced
   gradients::Clock::time_point began_, first_ready_;
 };
 

@@ -37,6 +37,12 @@ void requireNamed(const GradientOptions& options, std::initializer_list<const ch
   }
 }
 
+void step(GradientReducer& reducer) {
+  reducer.begin();
+  for (std::size_t i : {2U, 1U, 0U}) reducer.ready(i);
+  reducer.wait();
+}
+
 } // namespace
 
 TEST_CASE("a gradient that is missing or ready twice is named with its rank on every rank") {
@@ -126,11 +132,6 @@ TEST_CASE("if models differ, every rank names the first parameter that differs")
 }
 
 TEST_CASE("calls in the wrong order are named with their rank on every rank") {
-  const auto step = [](GradientReducer& reducer) {
-    reducer.begin();
-    for (std::size_t i : {2U, 1U, 0U}) reducer.ready(i);
-    reducer.wait();
-  };
   struct Row {
     std::initializer_list<const char*> words;
     /// What rank 1 does while the other ranks make a step.
@@ -156,6 +157,12 @@ TEST_CASE("calls in the wrong order are named with their rank on every rank") {
        [](GradientReducer& r) {
          Group group;
          r.begin();
+       }},
+      {{"ready", "open Group"},
+       [](GradientReducer& r) {
+         r.begin();
+         Group group;
+         r.ready(2);
        }},
       {{"wait", "open Group"},
        [](GradientReducer& r) {
@@ -345,6 +352,60 @@ TEST_CASE("if an exception leaves a step, the other ranks get an error that name
                 return {};
               })) == "");
       for (int r : {0, 2}) {
+        const Caught& one = seen[static_cast<std::size_t>(r)];
+        CHECK(says(one, ErrorCode::aborted, {"rank 1", "step was left"}));
+        CHECK(one.culprit == 1);
+      }
+    }
+}
+
+TEST_CASE("if an exception ends wait() or shadow(), the others get an error that names the rank") {
+  struct Failing final : GradientHook {
+    bool in_start = false, in_finish = false;
+    std::string name() const override { return "failing"; }
+    bool supports(DataType) const override { return true; }
+    Work start(Communicator& comm, GradientBucket& bucket) override {
+      if (in_start) throw std::runtime_error("the start failed");
+      return comm.allReduceAsync(bucket.data, bucket.data, bucket.count, bucket.type,
+                                 ReduceOp::sum);
+    }
+    void finish(Communicator&, GradientBucket&) override {
+      if (in_finish) throw std::runtime_error("the finish failed");
+    }
+  };
+  for (const bool in_start : {true, false})
+    for (const bool shadows : {true, false}) {
+      Options plain = plainOptions();
+      plain.timeout = std::chrono::seconds(20);
+      auto ranks = Communicator::createAll(3, plain);
+      std::vector<Caught> seen(3);
+      std::barrier made(3);
+      REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+                Model model(kShapes, true);
+                auto hook = std::make_shared<Failing>();
+                GradientOptions options;
+                options.overlap = false;
+                options.uneven_inputs = shadows;
+                options.hook = hook;
+                auto reducer = std::make_unique<GradientReducer>(comm, model.parameters(), options);
+                const bool fails = comm.rank() == 1;
+                hook->in_start = fails && in_start;
+                hook->in_finish = fails && !in_start;
+                made.arrive_and_wait(); // an abort would disturb the other ranks' constructors
+                seen[static_cast<std::size_t>(comm.rank())] = caught([&] {
+                  if (!fails)
+                    for (;;) step(*reducer);
+                  try {
+                    const auto unwound = std::move(reducer);
+                    if (shadows) unwound->shadow();
+                    else step(*unwound);
+                  } catch (const std::runtime_error&) {
+                  }
+                });
+                return {};
+              })) == "");
+      INFO("in start(): " << in_start << ", in shadow(): " << shadows);
+      for (const int r : {0, 2}) {
         const Caught& one = seen[static_cast<std::size_t>(r)];
         CHECK(says(one, ErrorCode::aborted, {"rank 1", "step was left"}));
         CHECK(one.culprit == 1);

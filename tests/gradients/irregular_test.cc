@@ -90,12 +90,20 @@ TEST_CASE("a parameter used in a step without synchronisation counts in the next
 }
 
 TEST_CASE("a static graph learns unused and repeated parameters in the first step") {
-  for (bool views : {true, false}) {
+  struct Row {
+    bool views, find_unused, overlap;
+  };
+  for (const Row& row : {Row{true, false, true}, Row{false, false, true}, Row{true, true, true},
+                         Row{false, true, true}, Row{true, true, false}}) {
+    INFO("views " << row.views << ", find_unused " << row.find_unused << ", overlap "
+                  << row.overlap);
     auto ranks = Communicator::createAll(3, plainOptions());
     REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
-              Model model({{10}, {20}, {30}, {40}}, views);
+              Model model({{10}, {20}, {30}, {40}}, row.views);
               GradientOptions options = summing();
               options.static_graph = true;
+              options.find_unused = row.find_unused;
+              options.overlap = row.overlap;
               GradientReducer reducer(comm, model.parameters(), options);
               for (int s = 0; s < 4; ++s) {
                 fillOld(reducer, model);

@@ -296,6 +296,10 @@ TEST_CASE("statistics: exposed time is inside wait(), overlap before it") {
                 bytes += times[i].bytes;
               }
               if (4 * bytes != seen.bytes) return "bytes of the buckets";
+              reducer.begin(false);
+              if (reducer.timeline().front().begin != times.front().begin)
+                return "the next begin() changed the times";
+              reducer.wait();
               return {};
             })) == "");
   }
