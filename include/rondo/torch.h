@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,23 +35,24 @@ namespace rondo {
 ///
 /// All ranks construct it with the same module, and get rank 0's parameters and buffers. grad() of
 /// a parameter becomes a view of the bucket in which the gradient is sent. A Tensor from grad()
-/// becomes invalid at this object's second begin() and at its destructor: get it again. Parameters
-/// that do not require gradients at construction are ignored. The module and the communicator must
-/// live as long as this object, and the module must not get new parameters. Tensors must be dense,
-/// contiguous, in host memory, and of type float, double, half, bfloat16, int, long or bool;
+/// becomes invalid at this object's second step that synchronizes, and at its destructor: get it
+/// again. Parameters that do not require gradients at construction are ignored. A tensor that the
+/// module has under several names counts once, under the first. The module and the communicator
+/// must live as long as this object, and the module must not get new parameters. Tensors must be
+/// dense, contiguous, in host memory, and of type float, double, half, bfloat16, int, long or bool;
 /// otherwise Error(unsupported) names the parameter.
 ///
-/// With GradientOptions::find_unused, a parameter that no rank used for its loss has a gradient of
-/// zeros. Only one thread at a time may use it. Other errors are those of GradientReducer; those of
-/// ready() are thrown by backward().
+/// With GradientOptions::find_unused or static_graph, a parameter that no rank used for its loss
+/// has a gradient of zeros. Only one thread at a time may use it. Other errors are those of
+/// GradientReducer; those of ready() are thrown by backward().
 class TorchDataParallel {
  public:
   TorchDataParallel(Communicator& comm, torch::nn::Module& module,
                     const GradientOptions& options = {})
       : comm_(comm),
-        find_unused_(options.find_unused),
+        some_unused_(options.find_unused || options.static_graph),
         parameters_(required(module)),
-        buffers_(described(module.named_buffers())),
+        buffers_(described(distinct(module.named_buffers()))),
         reducer_(comm, described(parameters_), options) {
     broadcastParameters(comm_, buffers_);
     for (std::size_t i = 0; i < parameters_.size(); ++i) hook(i);
@@ -71,29 +73,32 @@ class TorchDataParallel {
   /// buffers (running statistics), and the step's gradients are averaged. Without it gradients are
   /// only accumulated for the next step that synchronizes, as under Python's no_sync().
   void begin(bool synchronize = true) {
-    if (synchronize && !buffers_.empty()) {
-      Group together;
-      for (const Parameter& buffer : buffers_)
-        comm_.broadcast(buffer.value, buffer.value, buffer.count(), buffer.type, 0);
-      together.end();
-    }
+    prepare(synchronize);
+    const Follow buckets{*this};
     reducer_.begin(synchronize);
-    // The reducer forms its buckets again for the second step.
-    for (std::size_t i = 0; i < views_.size(); ++i)
-      if (views_[i].data_ptr() != reducer_.gradient(i)) adopt(i);
-    if (find_unused_)
-      for (std::size_t i = 0; i < views_.size(); ++i)
-        if (!parameters_[i].second.grad().defined()) views_[i].zero_();
   }
 
   /// Call this after backward(). Returns when all gradients are averages over the ranks.
   void wait() {
     reducer_.wait();
-    for (std::size_t i = 0; find_unused_ && i < views_.size(); ++i)
-      parameters_[i].second.mutable_grad() = views_[i];
+    if (some_unused_) show();
   }
 
-  GradientReducer& reducer() { return reducer_; }
+  /// For a rank without further steps, with GradientOptions::uneven_inputs: as
+  /// GradientReducer::shadow().
+  ///   while (parallel.shadow()) optimizer.step();
+  bool shadow() {
+    prepare(true);
+    {
+      const Follow buckets{*this};
+      if (!reducer_.shadow()) return false;
+    }
+    show();
+    return true;
+  }
+
+  /// For what it tells: buckets(), statistics(), timeline().
+  const GradientReducer& reducer() const { return reducer_; }
 
  private:
   using Named = std::pair<std::string, torch::Tensor>;
@@ -103,10 +108,20 @@ class TorchDataParallel {
     std::uintptr_t key;
   };
 
-  static std::vector<Named> required(const torch::nn::Module& module) {
+  /// Each tensor once.
+  static std::vector<Named> distinct(
+      const torch::OrderedDict<std::string, torch::Tensor>& tensors) {
     std::vector<Named> all;
-    for (const auto& entry : module.named_parameters())
-      if (entry.value().requires_grad()) all.emplace_back(entry.key(), entry.value());
+    std::set<const void*> seen;
+    for (const auto& entry : tensors)
+      if (seen.insert(entry.value().unsafeGetTensorImpl()).second)
+        all.emplace_back(entry.key(), entry.value());
+    return all;
+  }
+
+  static std::vector<Named> required(const torch::nn::Module& module) {
+    std::vector<Named> all = distinct(module.named_parameters());
+    std::erase_if(all, [](const Named& one) { return !one.second.requires_grad(); });
     return all;
   }
 
@@ -130,19 +145,41 @@ class TorchDataParallel {
                            : " is not dense and contiguous"));
   }
 
-  template <class Tensors> // of names with tensors
-  static std::vector<Parameter> described(const Tensors& tensors) {
+  static std::vector<Parameter> described(const std::vector<Named>& tensors) {
     std::vector<Parameter> all;
-    for (const auto& [name, tensor] : pairs(tensors))
+    for (const auto& [name, tensor] : tensors)
       all.push_back({.name = name,
                      .value = tensor.data_ptr(),
                      .shape = {tensor.sizes().begin(), tensor.sizes().end()},
                      .type = typeOf(name, tensor)});
     return all;
   }
-  static const std::vector<Named>& pairs(const std::vector<Named>& tensors) { return tensors; }
-  static std::vector<Named> pairs(const torch::OrderedDict<std::string, torch::Tensor>& tensors) {
-    return tensors.pairs();
+
+  /// Before a step: gives all ranks rank 0's buffers, and sets gradients that do not exist to zero.
+  void prepare(bool synchronize) {
+    if (synchronize && !buffers_.empty()) {
+      Group together;
+      for (const Parameter& buffer : buffers_)
+        comm_.broadcast(buffer.value, buffer.value, buffer.count(), buffer.type, 0);
+      together.end();
+    }
+    for (std::size_t i = 0; some_unused_ && i < views_.size(); ++i)
+      if (!parameters_[i].second.grad().defined()) views_[i].zero_();
+  }
+
+  /// The reducer forms its buckets again for the second step, also if an error ends that step.
+  struct Follow {
+    TorchDataParallel& self;
+    ~Follow() {
+      for (std::size_t i = 0; i < self.views_.size(); ++i)
+        if (self.views_[i].data_ptr() != self.reducer_.gradient(i)) self.adopt(i);
+    }
+  };
+
+  /// Also parameters that this rank did not use have a gradient.
+  void show() {
+    for (std::size_t i = 0; i < views_.size(); ++i)
+      parameters_[i].second.mutable_grad() = views_[i];
   }
 
   /// From now on the parameter's gradient is where the reducer has it, with what is there.
@@ -171,7 +208,7 @@ class TorchDataParallel {
   }
 
   Communicator& comm_;
-  const bool find_unused_;
+  const bool some_unused_; ///< a step may leave out parameters
   std::vector<Named> parameters_;
   std::vector<Parameter> buffers_;
   GradientReducer reducer_;

@@ -1,4 +1,4 @@
-"""Tests rondo/torch.h: a C++ program with libtorch gets the results of Python's DDP over Gloo."""
+"""Tests rondo/torch.h with C++ programs. One gets the results of Python's DDP over Gloo."""
 
 import os
 import pathlib
@@ -45,8 +45,9 @@ def python_ddp(rank, size):
 
 
 def build(folder):
-    """Builds the program: with CMake, as a user would, or directly with the compiler if torch's
-    CMake package cannot be used because it needs a CUDA toolkit of its version."""
+    """Builds the programs: with CMake, as a user would, or directly with the compiler if torch's
+    CMake package cannot be used because it needs a CUDA toolkit of its version. Returns their
+    folder."""
     folder.mkdir(parents=True, exist_ok=True)
     package = pathlib.Path(torch.__file__).parent
     lib = pathlib.Path(BUILD) / "lib"
@@ -59,31 +60,36 @@ def build(folder):
     if all(subprocess.run(step, capture_output=True, env=ENVIRONMENT).returncode == 0
            for step in steps):
         subprocess.run(["cmake", "--build", folder / "cmake"], check=True, env=ENVIRONMENT)
-        return folder / "cmake/data_parallel"
-    program = folder / "data_parallel"
+        return folder / "cmake"
     include = package / "include"
-    subprocess.run(
-        [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", *FLAGS,
-         HERE / "libtorch/data_parallel.cc",
-         "-o", program, f"-I{HERE.parents[2] / 'include'}", f"-I{include}",
-         f"-I{include / 'torch/csrc/api/include'}", f"-L{lib}", "-lrondo",
-         f"-L{package / 'lib'}", "-ltorch", "-ltorch_cpu", "-lc10",
-         f"-Wl,-rpath,{lib}:{package / 'lib'}", "-pthread"], check=True, env=ENVIRONMENT)
-    return program
+    for program in ("data_parallel", "irregular"):
+        subprocess.run(
+            [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", *FLAGS,
+             HERE / f"libtorch/{program}.cc",
+             "-o", folder / program, f"-I{HERE.parents[2] / 'include'}", f"-I{include}",
+             f"-I{include / 'torch/csrc/api/include'}", f"-L{lib}", "-lrondo",
+             f"-L{package / 'lib'}", "-ltorch", "-ltorch_cpu", "-lc10",
+             f"-Wl,-rpath,{lib}:{package / 'lib'}", "-pthread"], check=True, env=ENVIRONMENT)
+    return folder
+
+
+def output(program, size):
+    run = subprocess.run([pathlib.Path(BUILD) / "bin/rondo", "run", "-p", str(size), "--", program],
+                         capture_output=True, text=True, timeout=120, env=ENVIRONMENT)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
 
 
 def test_trains_as_python():
     if not BUILD:
         print("  skipped: BUILD_OF_RONDO names no build folder")
         return
-    program = build(pathlib.Path(BUILD) / "tests/compat/torch/libtorch")
+    programs = build(pathlib.Path(BUILD) / "tests/compat/torch/libtorch")
     for size in (1, 2, 3):
-        run = subprocess.run([pathlib.Path(BUILD) / "bin/rondo", "run", "-p", str(size), "--",
-                              program], capture_output=True, text=True, timeout=120,
-                             env=ENVIRONMENT)
-        assert run.returncode == 0, run.stderr
+        output(programs / "irregular", size)
         said = sorted((int(rank), int(step), float(loss)) for rank, step, loss in
-                      (line.split()[-3:] for line in run.stdout.splitlines()))
+                      (line.split()[-3:]
+                       for line in output(programs / "data_parallel", size).splitlines()))
         losses = torch.tensor([loss for _, _, loss in said])
         expected = torch.tensor(sum(ranks(size, python_ddp, backend="gloo"), []))
         torch.testing.assert_close(losses, expected, rtol=1e-5, atol=0)
