@@ -1,5 +1,6 @@
 // `rondo dump`: reads the last calls of running processes, from outside.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,7 +61,8 @@ FoundRecord::Why dumpOne(const std::string& pid, const LinkCounters& links,
                          const DumpConfig& config) {
   const FoundRecord found = findRecord(pid);
   if (!found.memory) return found.why;
-  const std::string path = config.folder + "/rondo-" + hostName() + "-" + pid + "-request.jsonl";
+  const std::string path = config.folder + "/rondo-" + hostName() + "-" + pid + "-" +
+                           std::to_string(observe::beganIn(found.memory.get())) + "-request.jsonl";
   const std::string part = path + ".part";
   const Descriptor file(
       ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -128,11 +130,11 @@ int dumpToOutput(const DumpConfig& config) {
     const int written = processes.write(STDOUT_FILENO, config.last);
     return written == 0 && status == kSuccess ? noneFound() : status;
   }
-  processes.write(STDOUT_FILENO, config.last);
-  while (true) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(config.interval));
-    processes.write(STDOUT_FILENO, config.last);
-  }
+  // Writing alone would not show that the reader has ended while no process has a record.
+  pollfd output{STDOUT_FILENO, 0, 0};
+  do processes.write(STDOUT_FILENO, config.last);
+  while (::poll(&output, 1, static_cast<int>(config.interval * 1000)) <= 0);
+  return kSuccess;
 }
 
 } // namespace

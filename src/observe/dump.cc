@@ -263,17 +263,19 @@ struct Folder {
 };
 Folder folder;
 
-/// "FOLDER/rondo-HOST-PROCESS-NUMBER.jsonl", or with ".part" at the end.
+/// "FOLDER/rondo-HOST-PROCESS-BEGAN-NUMBER.jsonl", or with ".part" at the end.
 class FileName {
  public:
-  FileName(int number, std::string_view end) {
+  FileName(std::uint64_t began, int number, std::string_view end) {
     add(folder.name.data());
     add("/rondo-");
     add(folder.host.data());
     add("-");
-    add(static_cast<unsigned>(::getpid()));
+    add(static_cast<std::uint64_t>(::getpid()));
     add("-");
-    add(static_cast<unsigned>(number));
+    add(began);
+    add("-");
+    add(static_cast<std::uint64_t>(number));
     add(".jsonl");
     add(end);
   }
@@ -285,8 +287,8 @@ class FileName {
     std::memcpy(&text_[used_], more.data(), bytes);
     used_ += bytes;
   }
-  void add(unsigned value) {
-    std::array<char, 10> digits{};
+  void add(std::uint64_t value) {
+    std::array<char, 20> digits{};
     std::size_t at = digits.size();
     do digits[--at] = static_cast<char>('0' + value % 10);
     while (value /= 10);
@@ -299,7 +301,8 @@ class FileName {
 /// Async-signal-safe. A reader of the folder sees whole files only.
 int dumpThisProcess(const char* reason) {
   const int number = folder.number.fetch_add(1) + 1;
-  const FileName part(number, ".part"), whole(number, "");
+  const std::uint64_t began = beganIn(memoryFile());
+  const FileName part(began, number, ".part"), whole(began, number, "");
   const int fd = base::aboveStreams(
       ::open(part.get(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (fd < 0) return errno;
@@ -357,6 +360,11 @@ int writeDump(int memory_file, int to, const char* reason, char state, std::uint
     if (!writeBlock(out, memory_file, block, clock, last)) break;
   out.raw("{\"end\":true,\"lines\":").number(out.lines() + 1).raw("}").endLine();
   return out.finish();
+}
+
+std::uint64_t beganIn(int memory_file) {
+  FileHead head;
+  return readFileHead(memory_file, head) ? head.nanoseconds : 0;
 }
 
 std::set<std::uint64_t> jobsIn(int memory_file) {

@@ -20,6 +20,11 @@ inline constexpr int kDumpVersion = 2;
 int writeDump(int memory_file, int to, const char* reason, char state,
               std::uint64_t last = ~std::uint64_t{0}, std::string_view more = {});
 
+/// When the process made its record, in nanoseconds: `began_ns` of its dumps. It is in the names of
+/// their files, because processes in different namespaces of a host may have the same number. 0:
+/// the file is not a record of this version. Async-signal-safe.
+std::uint64_t beganIn(int memory_file);
+
 /// The jobs whose communicators are in the record; none if the file is not a record of this
 /// version.
 std::set<std::uint64_t> jobsIn(int memory_file);

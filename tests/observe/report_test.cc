@@ -7,6 +7,7 @@
 
 #include "support/paths.h"
 #include "support/test.h"
+#include "tests/observe/hosts.h"
 #include "tests/tools/shell.h"
 
 namespace rondo::test {
@@ -301,6 +302,39 @@ TEST_CASE("dump -o -: the dumps of all processes, one after the other, on standa
   CHECK(countOf(readFile(folder.file("job/beside")), "\"rondo_dump\"") == 4);
   CHECK(readFile(folder.file("job/none")).empty());
   checkReport(reportOf(folder.file("job/one")), {"skip", "never_entered", "rank 2 never entered"});
+}
+
+// Proves: the reader's end counts also while there is nothing to write.
+TEST_CASE("dump --interval ends with its reader, also if no process has a record") {
+  const Outcome outcome = shell(
+      "sleep 100 & PID=$!\n"
+      "{ timeout 30 $RONDO dump $PID -o - --interval 0.1; echo status $? >&2; } | true\n"
+      "kill $PID\n");
+  INFO(outcome.err);
+  CHECK(outcome.err == "status 0\n");
+}
+
+TEST_CASE("ranks of one process number, in two namespaces of a host, overwrite no dump") {
+  if (!hasHosts()) return; // it needs root, too
+  const TemporaryFolder folder;
+  const std::string program = RONDO_TEST_PROGRAMS "/program_recorded ",
+                    apart = " $RONDO run -p 2 -- unshare --pid --fork --mount-proc --kill-child ";
+  const Outcome outcome =
+      shell("cd " + folder.file("") + "\nRONDO_DUMP=own" + apart + program +
+            "count 1 1 >out 2>err\nls own | grep -c 'jsonl$'\n"
+            "cat >rank <<'END'\n" +
+            program +
+            "none 1 60 >ready.$RONDO_RANK &\n"
+            "for TRY in $(seq 600); do grep -qs ready ready.$RONDO_RANK && break; sleep 0.1; done\n"
+            "$1 dump $! -o asked >dumped.$RONDO_RANK\n"
+            "for TRY in $(seq 600); do\n"
+            "  [ -s dumped.0 ] && [ -s dumped.1 ] && break\n  sleep 0.1\ndone\nkill -9 $!\nEND\n" +
+            apart + "sh ./rank $RONDO >out 2>err\nls asked | grep -c 'jsonl$'\n");
+  INFO(outcome.out << outcome.err << readFile(folder.file("err")));
+  CHECK(outcome.out == "2\n2\n");
+  const Report report = reportOf(folder.file("own"));
+  CHECK(report.page["communicators"][0]["ranks"].size() == 2);
+  CHECK(report.findings().find("count 999 instead of 1000") != std::string::npos);
 }
 
 } // namespace
