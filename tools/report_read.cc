@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -127,31 +129,44 @@ std::vector<RecordedLink> linksOf(const json& header) {
   return links;
 }
 
+/// Throws std::exception that says why the file is refused.
+std::ifstream openDump(const std::filesystem::path& path) {
+  if (std::filesystem::file_size(path) > kLargestFile) throw std::runtime_error("too large");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error(std::strerror(errno));
+  return file;
+}
+
 /// Reads the dumps in a file. Throws std::exception that says why it is refused.
 std::vector<ProcessDump> readFile(const std::filesystem::path& path) {
-  if (std::filesystem::file_size(path) > kLargestFile) throw std::runtime_error("too large");
-  std::ifstream file(path);
+  std::ifstream file = openDump(path);
   std::vector<ProcessDump> dumps;
   do dumps.push_back(readDump(file, path.filename().string()));
   while (file.peek() != std::ifstream::traits_type::eof());
   return dumps;
 }
 
+/// As a word of a shell.
+std::string shellWord(const std::string& text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
+}
+
 /// A file of PyTorch's flight recorder. Its name ends with the rank.
 std::vector<ProcessDump> readTorchFile(const std::filesystem::path& path) {
   const std::string stem = path.stem().string();
   const std::size_t number = stem.find_last_not_of("0123456789") + 1;
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = openDump(path);
   if (file.peek() == 0x80)
     throw std::runtime_error(
         "a pickle of PyTorch's flight recorder; convert it by: python3 -c 'import json, pickle, "
         "sys; "
         "json.dump(pickle.load(open(sys.argv[1], \"rb\")), open(sys.argv[1] + \".json\", "
         "\"w\"))' " +
-        path.filename().string());
+        shellWord(path.string()));
   if (number == stem.size() || stem.size() - number > 6)
     throw std::runtime_error("no dump; one of PyTorch would have a name that ends with its rank");
-  if (std::filesystem::file_size(path) > kLargestFile) throw std::runtime_error("too large");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   struct stat info {};
   ::stat(path.c_str(), &info);
@@ -235,10 +250,10 @@ ProcessDump readDump(std::istream& stream, const std::string& file) {
     const json line = json::parse(text, nullptr, false);
     if (lines == 0) {
       if (!line.is_object() || !line.contains("rondo_dump")) throw std::runtime_error("no dump");
-      if (const auto& version = line["rondo_dump"]; version != kVersion)
-        throw std::runtime_error("a dump of version " + version.dump() + "; this command reads " +
-                                 std::to_string(kVersion));
-      process = line.at("host").get<std::string>() + ":" + line.at("pid").dump();
+      if (const std::int64_t version = natural(line, "rondo_dump"); version != kVersion)
+        throw std::runtime_error("a dump of version " + std::to_string(version) +
+                                 "; this command reads " + std::to_string(kVersion));
+      process = line.at("host").get<std::string>() + ":" + std::to_string(natural(line, "pid"));
       state = (line.at("state").get<std::string>() + "?")[0];
       time = natural(line, "time_ns");
       if (line.contains("began_ns")) began = counter(line, "began_ns");
@@ -298,10 +313,11 @@ Dumps dumpsOf(std::vector<ProcessDump> dumps, const std::string& job) {
 Dumps readDumps(const std::string& folder, const std::string& job) {
   std::vector<Refused> refused;
   std::vector<ProcessDump> dumps;
-  std::error_code error;
+  std::error_code error, gone; // gone: of a link that leads nowhere
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (entry.is_regular_file(error) && isDump(entry.path())) paths.push_back(entry.path());
+  const std::filesystem::directory_iterator end;
+  for (std::filesystem::directory_iterator at(folder, error); at != end; at.increment(error))
+    if (at->is_regular_file(gone) && isDump(at->path())) paths.push_back(at->path());
   if (error)
     throw Error(ErrorCode::invalid_argument,
                 "cannot read the folder " + folder + ": " + error.message());

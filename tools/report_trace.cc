@@ -21,6 +21,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostRanks = 1 << 20;
+constexpr std::size_t kLongestLine = 1 << 20;
 
 /// The files of each job and communicator.
 std::map<std::string, std::vector<fs::path>> tracesIn(const std::string& folder) {
@@ -59,6 +60,8 @@ class Merger {
         continue;
       }
       if (line.ends_with(',')) line.pop_back();
+      if (line.size() > kLongestLine)
+        return refuse(name, "line " + std::to_string(number) + " is longer than 1 MiB");
       const json event = json::parse(line, nullptr, false);
       if (number == 1 || !event.is_object() || !event.contains("ph"))
         return refuse(name, "line " + std::to_string(number) + " is not an event of a trace");
@@ -92,6 +95,8 @@ class Merger {
         into_.job)
       return refuse(name, "it is of another job or communicator"), nullptr;
     const json &rank = facts.at("rank"), &size = facts.at("size");
+    if (!rank.is_number() || !size.is_number())
+      return refuse(name, "its rank or size is no number"), nullptr;
     const bool numbers = rank.is_number_integer() && size.is_number_integer();
     const std::int64_t number = numbers ? rank.get<std::int64_t>() : 0;
     const std::int64_t ranks = numbers ? size.get<std::int64_t>() : 0;

@@ -693,8 +693,18 @@ TEST_CASE("report: files of others cannot steer the terminal, nor use much memor
     lines[2]["time_created_ns"] = time;
     job.write(lines, number++);
   }
+  for (const char* field : {"rondo_dump", "pid"}) {
+    lines = job.linesOf({2, calls("started")});
+    lines[0][field] = "nested";
+    job.write(lines, number);
+    std::string file = readFile(job.name(number));
+    file.replace(file.find("\"nested\""), 8, std::string(30'000, '[') + std::string(30'000, ']'));
+    std::ofstream(job.name(number++)) << file;
+  }
   const std::string text = job.text();
   INFO(text);
+  CHECK(text.find("impossible rondo_dump") != std::string::npos);
+  CHECK(text.find("impossible pid") != std::string::npos);
   for (const char control : {'\x1b', '\r', '\x9b'}) CHECK(text.find(control) == std::string::npos);
   CHECK(text.find("rank 1, a?[2Jb??:101: ") != std::string::npos);
   CHECK(text.find("rondo-vm-5.jsonl: line 2 is longer than 64 KiB") != std::string::npos);

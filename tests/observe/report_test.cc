@@ -1,4 +1,6 @@
 // `rondo dump` and `rondo report` on real jobs with faults: the right rank, the right call.
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -335,6 +337,26 @@ TEST_CASE("ranks of one process number, in two namespaces of a host, overwrite n
   const Report report = reportOf(folder.file("own"));
   CHECK(report.page["communicators"][0]["ranks"].size() == 2);
   CHECK(report.findings().find("count 999 instead of 1000") != std::string::npos);
+}
+
+TEST_CASE("a report names what cannot be read: a link that leads nowhere hides no dump") {
+  const TemporaryFolder folder;
+  const std::string dumps = folder.file("dumps");
+  std::filesystem::create_directory(dumps);
+  std::filesystem::create_symlink("nowhere", dumps + "/link.jsonl");
+  Outcome outcome = shell("$RONDO report " + dumps);
+  CHECK(outcome.status == 3);
+  CHECK(outcome.err.find("no dump of a job in " + dumps) != std::string::npos);
+  // Root may read everything.
+  const std::string other = ::geteuid() == 0 ? "setpriv --reuid 65534 --clear-groups " : "";
+  if (shell(other + "test -x $RONDO").status != 0) return; // another user cannot run it here
+  outcome =
+      shell("chmod 755 " + folder.path() + "\ncd " + dumps +
+            "\necho '{}' >1.jsonl\necho '{}' >1.json\nchmod 0 1.*\n" + other + "$RONDO report .\n");
+  INFO(outcome.err);
+  for (const char* file : {"1.jsonl", "1.json"})
+    CHECK(outcome.err.find("refused: " + std::string(file) + ": Permission denied") !=
+          std::string::npos);
 }
 
 } // namespace

@@ -95,12 +95,17 @@ TEST_CASE("torch: a report on dumps of PyTorch's recorder names the late and the
   text = report();
   CHECK(text.find("CULPRIT: rank 1 calls AllReduce #6 (500 float)") != std::string::npos);
   // Files that cannot be read are refused by name; for a pickle the text says how to convert it.
-  std::ofstream(folder.file("nccl_trace_rank_0")) << "\x80\x02}.";
+  std::ofstream(folder.file("it's_0")) << "\x80\x02}.";
   std::ofstream(folder.file("page.json")) << "{}";
   std::ofstream(folder.file("cut7.json")) << recorded(6).dump().substr(0, 99);
   text = report();
-  CHECK(text.find("refused: nccl_trace_rank_0: a pickle of PyTorch's flight recorder; convert it "
-                  "by: python3 -c") != std::string::npos);
+  const std::string pickle =
+      "refused: it's_0: a pickle of PyTorch's flight recorder; convert it by: ";
+  const std::size_t at = text.find(pickle + "python3 -c");
+  REQUIRE(at != std::string::npos);
+  const std::size_t command = at + pickle.size();
+  CHECK(shell(text.substr(command, text.find('\n', command) - command)).status == 0);
+  CHECK(json::parse(readFile(folder.file("it's_0.json"))).empty());
   CHECK(text.find("refused: cut7.json: no dump of PyTorch's flight recorder") != std::string::npos);
   CHECK(text.find("refused: page.json: no dump") != std::string::npos);
 }

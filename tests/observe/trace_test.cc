@@ -354,6 +354,11 @@ TEST_CASE("rondo report --trace refuses what is no trace, and says what is missi
        "rank 4294967297 of 2 is impossible"},
       {"of a fraction of a rank", changed("\"rank\":1", "\"rank\":1.5"),
        "rank 1.5 of 2 is impossible"},
+      {"of a rank that is a nested array",
+       changed("\"rank\":1", "\"rank\":" + std::string(400'000, '[') + std::string(400'000, ']')),
+       "its rank or size is no number"},
+      {"of a long line", changed("\"rank\":1", "\"rank\":1" + std::string(2'000'000, ' ')),
+       "is longer than 1 MiB"},
       {"of too many ranks", changed("\"size\":2", "\"size\":2000000000"),
        "rank 1 of 2000000000 is impossible"},
   };
