@@ -16,6 +16,7 @@
 #include "rondo/error.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
+#include "tools/report_text.h"
 #include "tools/watch_print.h"
 #include "tools/watch_serve.h"
 #include "tools/watch_view.h"
@@ -73,10 +74,18 @@ int watchOnce(Watch& watch, const WatchOptions& options) {
 }
 
 int watchOn(Watch& watch, const WatchOptions& options, PageServer* server) {
+  std::vector<std::string> told;
   for (auto next = Clock::now();;) {
     const View view = watch.look();
-    // With an endpoint only troubles are printed, and the JSON objects that were asked for.
-    if ((!server || options.json) && !show(view, options)) return kError;
+    // With an endpoint only new troubles are printed, or the JSON objects that were asked for.
+    if (!server || options.json) {
+      if (!show(view, options)) return kError;
+    } else {
+      for (const std::string& trouble : view.troubles)
+        if (std::find(told.begin(), told.end(), trouble) == told.end())
+          std::fprintf(stderr, "warning: %s\n", printable(trouble).c_str());
+      told = view.troubles;
+    }
     if (server) server->show(metricsOf(view));
     next = std::max(next + std::chrono::duration_cast<Clock::duration>(Seconds(options.interval)),
                     Clock::now());
@@ -87,12 +96,12 @@ int watchOn(Watch& watch, const WatchOptions& options, PageServer* server) {
 int watchCommand(WatchOptions options) {
   if (options.processes == std::vector<std::string>{"all"}) options.processes.clear();
   checkProcesses(options);
+  Watch watch(options); // first: its processes must not inherit the listener
   std::unique_ptr<PageServer> server;
   if (!options.prometheus.empty()) {
     server = std::make_unique<PageServer>(options.prometheus);
     std::fprintf(stderr, "metrics: http://%s/metrics\n", server->address().c_str());
   }
-  Watch watch(options);
   return options.once ? watchOnce(watch, options) : watchOn(watch, options, server.get());
 }
 

@@ -9,8 +9,8 @@
 
 namespace rondo::tools {
 
-/// Runs the command until the object ends. What it prints is untrusted: it must be parsed as a
-/// dump, and at most 64 MiB of it are kept.
+/// Runs the command until the object or this process ends, in whatever way. What it prints is
+/// untrusted: it must be parsed as a dump, and at most 64 MiB of it are kept.
 class DumpStream {
  public:
   /// Throws Error(system) if no process can be made.
@@ -24,7 +24,7 @@ class DumpStream {
   /// Whether the first dump may still come: none has come, the command runs, and less than 10 s
   /// have passed. Reads what has come.
   bool awaitsFirst();
-  /// Why there is no news; empty: there is some.
+  /// Why there is no news, or not all of it; empty: there is.
   std::string trouble() const;
 
  private:
@@ -37,13 +37,14 @@ class DumpStream {
   void split();
 
   const std::string command_;
-  int process_ = -1;
+  int process_ = -1; ///< the parent of the command
   Descriptor output_;
   std::string rest_;                  ///< the beginning of a dump
   std::map<std::string, Dump> dumps_; ///< by process
   Clock::time_point news_ = Clock::now();
   bool any_ = false; ///< a dump has come
   bool ended_ = false;
+  bool full_ = false; ///< some dumps were left out
 };
 
 } // namespace rondo::tools
