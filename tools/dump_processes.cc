@@ -16,8 +16,10 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "base/read_file.h"
 #include "observe/dump.h"
@@ -89,20 +91,31 @@ std::int64_t steadySeconds() {
   return now.tv_sec + 1;
 }
 
+/// The user whose process this is; none if it has ended.
+std::optional<uid_t> ownerOf(const std::string& pid) {
+  struct stat info {};
+  if (::stat(("/proc/" + pid).c_str(), &info) != 0) return std::nullopt;
+  return info.st_uid;
+}
+
+/// The running processes of these users, except this one. Throws Error(system) without /proc.
+std::vector<std::string> processesOf(const std::set<uid_t>& users) {
+  std::vector<std::string> found;
+  bool any = false;
+  for (const std::string& name : namesIn("/proc")) {
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    any = true;
+    const std::optional<uid_t> owner = ownerOf(name);
+    if (owner && users.contains(*owner) && name != std::to_string(::getpid()))
+      found.push_back(name);
+  }
+  if (!any) throw Error(ErrorCode::system, "cannot see any process: is /proc mounted here?");
+  return found;
+}
+
 } // namespace
 
-std::vector<std::string> ownProcesses() {
-  std::vector<std::string> own;
-  for (const std::string& name : namesIn("/proc")) {
-    struct stat info {};
-    if (name.find_first_not_of("0123456789") == std::string::npos &&
-        name != std::to_string(::getpid()) && ::stat(("/proc/" + name).c_str(), &info) == 0 &&
-        info.st_uid == ::geteuid())
-      own.push_back(name);
-  }
-  if (own.empty()) throw Error(ErrorCode::system, "cannot see any process: is /proc mounted here?");
-  return own;
-}
+std::vector<std::string> ownProcesses() { return processesOf({::geteuid()}); }
 
 void checkProcessId(const std::string& pid) {
   if (pid.empty() || pid.size() > 9 || pid.find_first_not_of("0123456789") != std::string::npos ||
@@ -156,11 +169,17 @@ char WatchedProcesses::stateOf(const std::string& pid, const Process& process) {
   return same ? tools::stateOf(pid) : 'X';
 }
 
+WatchedProcesses::WatchedProcesses(std::vector<std::string> pids, JobChoice choice)
+    : pids_(std::move(pids)), choice_(std::move(choice)), users_{::geteuid()} {
+  for (const std::string& pid : choice_.processes)
+    if (const std::optional<uid_t> owner = ownerOf(pid)) users_.insert(*owner);
+}
+
 void WatchedProcesses::findNew() {
   const std::chrono::nanoseconds begin = processorTime();
   const bool search = Clock::now() >= search_;
   std::map<std::string, std::string> others;
-  for (const std::string& pid : pids_.empty() ? ownProcesses() : pids_) {
+  for (const std::string& pid : pids_.empty() ? processesOf(users_) : pids_) {
     const std::string started = statField(pid, kStarted);
     const auto [first, end] = processes_.equal_range(pid);
     if (started.empty() || std::any_of(first, end, [&](const auto& known) {

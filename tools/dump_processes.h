@@ -1,6 +1,8 @@
 // Finds the processes that have a record of calls, and reads it from outside.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -46,9 +48,9 @@ struct JobChoice {
 /// that have thousands of descriptors, a rank may be found some looks late.
 class WatchedProcesses {
  public:
-  /// `pids`: these; empty: all processes of this user, also those that start later.
-  explicit WatchedProcesses(std::vector<std::string> pids, JobChoice choice = {})
-      : pids_(std::move(pids)), choice_(std::move(choice)) {}
+  /// `pids`: these; empty: all processes of this user and of the users whose processes the choice
+  /// names, also those that start later.
+  explicit WatchedProcesses(std::vector<std::string> pids, JobChoice choice = {});
 
   /// Writes a dump of each process that has a communicator of a chosen job to `to`, with the last
   /// `calls` calls of each communicator. A process that has ended is in the dumps of the next 30
@@ -79,6 +81,7 @@ class WatchedProcesses {
 
   const std::vector<std::string> pids_;
   const JobChoice choice_;
+  std::set<uid_t> users_;                         ///< whose processes to search
   std::multimap<std::string, Process> processes_; ///< by number
   std::map<std::string, std::string> others_;     ///< processes without a record: when they started
   Clock::time_point search_;                      ///< when to look again whether these have one
