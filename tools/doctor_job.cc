@@ -141,10 +141,14 @@ std::vector<RankFacts> gatherFacts(Communicator& comm, std::vector<DoctorFinding
   return all;
 }
 
-void printText(const JobFacts& job, const std::vector<DoctorFinding>& found, bool runs) {
+void printFindings(const std::vector<DoctorFinding>& found) {
   for (const DoctorFinding& one : found)
     std::printf("%s: %s: %s. Remedy: %s\n", one.fatal ? "error" : "warning", one.name.c_str(),
                 one.text.c_str(), one.remedy.c_str());
+}
+
+void printText(const JobFacts& job, const std::vector<DoctorFinding>& found, bool runs) {
+  printFindings(found);
   std::size_t pairs = 0;
   for (const LinkFacts& links : job.links) pairs += links.pairs.size();
   std::printf("%zu ranks, %zu links: a job %s\n", job.ranks.size(), pairs,
@@ -187,19 +191,19 @@ bool anyFatal(const std::vector<DoctorFinding>& found) {
                      [](const DoctorFinding& one) { return one.fatal; });
 }
 
-/// The ranks' communicator failed, with the same error on all of them, or (not `joined`) it could
-/// not be made, of which this rank's own findings may be the cause.
-int printFailure(const Error& error, const LaunchInfo& launch, bool joined,
-                 const std::vector<DoctorFinding>& own) {
+/// Why the communicator failed, with the same error on all ranks, or (not `joined`) could not be
+/// made, of which this rank's own findings may be the cause. Empty: another rank says it.
+std::vector<DoctorFinding> failureOf(const Error& error, const LaunchInfo& launch, bool joined,
+                                     const std::vector<DoctorFinding>& own) {
+  const std::string here = "rank " + std::to_string(launch.rank) + " on " + hostName() + ": ";
   if (!joined && anyFatal(own)) {
+    std::vector<DoctorFinding> found;
     for (const DoctorFinding& one : own)
-      if (one.fatal)
-        std::printf("error: %s: rank %d on %s: %s. Remedy: %s\n", one.name.c_str(), launch.rank,
-                    hostName().c_str(), one.text.c_str(), one.remedy.c_str());
-    return kFailure;
+      if (one.fatal) found.push_back({true, one.name, here + one.text, one.remedy});
+    return found;
   }
   const bool elsewhere = error.culprit() >= 0 && error.culprit() != launch.rank;
-  if (launch.rank != 0 && (joined || elsewhere)) return kFailure;
+  if (launch.rank != 0 && (joined || elsewhere)) return {};
   std::string text = error.what();
   if (const std::string code = std::string(name(error.code())) + ": "; text.starts_with(code))
     text = text.substr(code.size());
@@ -212,9 +216,22 @@ int printFailure(const Error& error, const LaunchInfo& launch, bool joined,
           : "start all ranks, allow connections between the hosts on all ports (firewall), compare "
             "the rendezvous' address on all ranks, or name an interface that all reach in "
             "RONDO_SOCKET_IFNAME";
-  std::printf("error: join: rank %d on %s: %s%s. Remedy: %s\n", launch.rank, hostName().c_str(),
-              text.c_str(), by.c_str(), remedy);
-  return kFailure;
+  return {{true, "join", here + text + by, remedy}};
+}
+
+/// Whether rank 0 can write its file, before anything is measured; if not, it prints why.
+/// Collective.
+bool canWrite(Communicator& comm, const std::string& file) {
+  bool can = true;
+  if (comm.rank() == 0 && !file.empty()) {
+    try {
+      requireWritable("--svg", file);
+    } catch (const Error& error) {
+      reportError(error);
+      can = false;
+    }
+  }
+  return exchanged(comm, can)[0].get<bool>();
 }
 
 } // namespace
@@ -240,6 +257,7 @@ int examineJob(const DoctorConfig& config, const std::vector<DoctorFinding>& own
   try {
     auto comm = Communicator::create(Rendezvous::environment(), options);
     joined = true;
+    if (!canWrite(comm, config.svg)) return kError;
     JobFacts job;
     job.ranks = gatherFacts(comm, own);
     const bool fit = std::none_of(job.ranks.begin(), job.ranks.end(),
@@ -257,7 +275,10 @@ int examineJob(const DoctorConfig& config, const std::vector<DoctorFinding>& own
     }
     status = runs ? kSuccess : kFailure;
   } catch (const Error& error) {
-    return printFailure(error, launch, joined, own);
+    const auto found = failureOf(error, launch, joined, own);
+    if (!config.json) printFindings(found);
+    else if (!found.empty()) printJson({}, found, false);
+    return kFailure;
   }
   if (!drawing.empty()) writeFile(config.svg, drawing);
   return status;

@@ -30,6 +30,13 @@ double medianOf(std::vector<double> values) {
   return *middle;
 }
 
+/// Of a processor's time.
+double medianShare(const std::vector<RankFacts>& ranks) {
+  std::vector<double> shares;
+  for (const RankFacts& rank : ranks) shares.push_back(rank.share);
+  return medianOf(std::move(shares));
+}
+
 std::string rateText(double bytes) {
   char text[32];
   std::snprintf(text, sizeof(text), bytes < 1e9 ? "%.0f MB/s" : "%.1f GB/s",
@@ -43,30 +50,30 @@ std::string joined(const std::set<std::string>& all) {
   return text;
 }
 
-/// Bandwidths of the pairs that involve a member of each group; groups are nodes or ranks.
+/// The median bandwidth of each group, which is a node or a rank.
 template <class Group>
 class Scores {
  public:
-  void add(const Group& a, const Group& b, double bandwidth) {
-    all_[a].push_back(bandwidth);
-    all_[b].push_back(bandwidth);
+  /// `bandwidths`: by group, of the pairs that involve a member of it.
+  explicit Scores(std::map<Group, std::vector<double>> bandwidths) {
+    std::vector<double> all;
+    for (auto& [group, values] : bandwidths)
+      all.push_back(medians_[group] = medianOf(std::move(values)));
+    median_ = medianOf(std::move(all));
   }
-  std::size_t groups() const { return all_.size(); }
-  double of(const Group& group) const { return medianOf(all_.at(group)); }
-  double median() const {
-    std::vector<double> scores;
-    for (const auto& [group, values] : all_) scores.push_back(medianOf(values));
-    return medianOf(scores);
-  }
-  std::vector<Group> slow(double part) const {
-    std::vector<Group> found;
-    for (const auto& [group, values] : all_)
-      if (medianOf(values) < part * median()) found.push_back(group);
+  std::size_t groups() const { return medians_.size(); }
+  double of(const Group& group) const { return medians_.at(group); }
+  double median() const { return median_; }
+  std::set<Group> slow(double part) const {
+    std::set<Group> found;
+    for (const auto& [group, median] : medians_)
+      if (median < part * median_) found.insert(group);
     return found;
   }
 
  private:
-  std::map<Group, std::vector<double>> all_;
+  std::map<Group, double> medians_;
+  double median_ = 0;
 };
 
 /// Judges the pairs of one way, without those that a slow host or rank explains.
@@ -78,9 +85,9 @@ class LinkJudge {
     // If some pairs were measured alone, only those count.
     alone_ = std::any_of(links.pairs.begin(), links.pairs.end(),
                          [](const PairFacts& pair) { return pair.alone; });
+    const std::set<int> without(ignored.begin(), ignored.end());
     for (const PairFacts& pair : links.pairs)
-      if (pair.alone == alone_ && std::count(ignored.begin(), ignored.end(), pair.a) == 0 &&
-          std::count(ignored.begin(), ignored.end(), pair.b) == 0)
+      if (pair.alone == alone_ && !without.contains(pair.a) && !without.contains(pair.b))
         pairs_.push_back(pair);
   }
 
@@ -99,12 +106,15 @@ class LinkJudge {
     found_.push_back({false, "link", std::move(text), remedy});
   }
   void judgeNodes() {
-    Scores<std::string> nodes;
+    std::map<std::string, std::vector<double>> bandwidths;
     for (const PairFacts& pair : pairs_)
       if (factsOf(pair.a).node != factsOf(pair.b).node)
-        nodes.add(factsOf(pair.a).node, factsOf(pair.b).node, pair.bandwidth);
+        for (const int rank : {pair.a, pair.b})
+          bandwidths[factsOf(rank).node].push_back(pair.bandwidth);
+    const Scores nodes(std::move(bandwidths));
     if (nodes.groups() < 3) return;
-    for (const std::string& node : nodes.slow(part_)) {
+    const std::set<std::string> slow = nodes.slow(part_);
+    for (const std::string& node : slow) {
       std::vector<int> members;
       for (std::size_t r = 0; r < ranks_.size(); ++r)
         if (ranks_[r].node == node) members.push_back(static_cast<int>(r));
@@ -113,16 +123,18 @@ class LinkJudge {
               std::to_string(nodes.groups()) + " hosts is " + rateText(nodes.median()),
           "look at this interface's cable, port and speed (ethtool INTERFACE), or leave it out by "
           "RONDO_SOCKET_IFNAME=^INTERFACE");
-      std::erase_if(pairs_, [&](const PairFacts& pair) {
-        return factsOf(pair.a).node == node || factsOf(pair.b).node == node;
-      });
     }
+    std::erase_if(pairs_, [&](const PairFacts& pair) {
+      return slow.contains(factsOf(pair.a).node) || slow.contains(factsOf(pair.b).node);
+    });
   }
   void judgeRanks() {
-    Scores<int> single;
-    for (const PairFacts& pair : pairs_) single.add(pair.a, pair.b, pair.bandwidth);
+    std::map<int, std::vector<double>> bandwidths;
+    for (const PairFacts& pair : pairs_)
+      for (const int rank : {pair.a, pair.b}) bandwidths[rank].push_back(pair.bandwidth);
+    const Scores single(std::move(bandwidths));
     if (single.groups() < 3) return;
-    const std::vector<int> slow = single.slow(part_);
+    const std::set<int> slow = single.slow(part_);
     for (const int rank : slow)
       add("rank " + std::to_string(rank) + " on host " + factsOf(rank).host + " moves " +
               rateText(single.of(rank)) + " by " + way_ + ", where the median of the ranks is " +
@@ -130,8 +142,7 @@ class LinkJudge {
           "look for other programs on its processors (top), and for its place (rondo topo)");
     for (const PairFacts& pair : pairs_) {
       const double usual = std::min(single.of(pair.a), single.of(pair.b));
-      if (std::count(slow.begin(), slow.end(), pair.a) > 0 ||
-          std::count(slow.begin(), slow.end(), pair.b) > 0 || pair.bandwidth >= part_ * usual)
+      if (slow.contains(pair.a) || slow.contains(pair.b) || pair.bandwidth >= part_ * usual)
         continue;
       add("between rank " + std::to_string(pair.a) + " (" + factsOf(pair.a).host + ") and rank " +
               std::to_string(pair.b) + " (" + factsOf(pair.b).host + ") " +
@@ -195,11 +206,10 @@ std::set<int> ranksToRepeat(const std::vector<RankFacts>& ranks, const LinkFacts
 }
 
 std::vector<int> starved(const std::vector<RankFacts>& ranks) {
-  std::vector<double> shares;
-  for (const RankFacts& rank : ranks) shares.push_back(rank.share);
+  const double usual = medianShare(ranks);
   std::vector<int> found;
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    if (ranks[r].share < kStarved * medianOf(shares)) found.push_back(static_cast<int>(r));
+    if (ranks[r].share < kStarved * usual) found.push_back(static_cast<int>(r));
   return found;
 }
 
@@ -244,14 +254,13 @@ std::vector<DoctorFinding> judgeJob(const JobFacts& job) {
                      "start an NTP client, such as chrony, on all hosts"});
   }
   const std::vector<int> slow = starved(job.ranks);
-  std::vector<double> shares;
-  for (const RankFacts& rank : job.ranks) shares.push_back(rank.share);
+  const double usual = medianShare(job.ranks);
   for (const int rank : slow) {
     const RankFacts& facts = job.ranks[static_cast<std::size_t>(rank)];
     char text[128];
     std::snprintf(text, sizeof(text),
                   " gets %.0f %% of a processor's time, where the median is %.0f %%",
-                  100 * facts.share, 100 * medianOf(shares));
+                  100 * facts.share, 100 * usual);
     found.push_back({false, "processor time",
                      "rank " + std::to_string(rank) + " on host " + facts.host + text,
                      "end the programs that share its processors (top), raise its control group's "

@@ -223,6 +223,7 @@ std::string callOver(const std::string& transport) {
   Options options = Options::fromEnvironment();
   options.transports = transport;
   options.algorithm.clear();
+  options.trace_folder.clear();
   options.dump_folder.clear();
   options.device = -1;
   options.timeout = options.init_timeout = std::chrono::seconds(10);

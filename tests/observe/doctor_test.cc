@@ -1,5 +1,6 @@
 // `rondo doctor`: each planted fault is one line that names it and its remedy, and nothing else is.
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -177,6 +178,33 @@ TEST_CASE("doctor: JSON has every check, and the text only findings", "[command]
   }
   CHECK(page["checks"].size() >= 20);
   CHECK(linesOf(shell("$RONDO doctor").out).size() == wrong + 1);
+}
+
+TEST_CASE("doctor: JSON also if the ranks cannot meet", "[command]") {
+  const Outcome outcome =
+      shell("RONDO_RANK=1 RONDO_SIZE=2 RONDO_COMM_ID=nosuch.invalid:23456 $RONDO doctor --json");
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.status == 1);
+  const auto page = nlohmann::json::parse(outcome.out);
+  CHECK(page["runs"] == false);
+  REQUIRE(page["findings"].size() == 1);
+  CHECK(page["findings"][0]["name"] == "join");
+  CHECK(page["findings"][0]["text"].get<std::string>().starts_with("rank 1 on "));
+}
+
+TEST_CASE("doctor: it writes neither traces nor dumps", "[command]") {
+  const TemporaryFolder folder;
+  const std::string in = folder.file("");
+  shell("cd " + in + "\nRONDO_TRACE=traces RONDO_DUMP=dumps $RONDO doctor\n");
+  CHECK(std::filesystem::is_empty(in));
+}
+
+TEST_CASE("doctor: a drawing that cannot be written is refused first, on all ranks", "[command]") {
+  const Outcome outcome =
+      shell("$RONDO run -p 2 -- sh -c '$0 doctor --svg /nowhere/x.svg; echo status $?' $RONDO");
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.out == "status 3\nstatus 3\n");
+  CHECK(countOf(outcome.err, "--svg: cannot write '/nowhere/x.svg': No such file") == 1);
 }
 
 // Proves: what the doctor says of a cause is exact: each interface once, a size below 1 MiB in KiB,
