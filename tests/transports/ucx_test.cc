@@ -1,9 +1,16 @@
 // Properties of ucx that the conformance tests do not cover: unknown clients of its worker, peers
 // that know the secret and break the protocol, the end of a rank.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "base/clock.h"
 #include "base/codec.h"
+#include "base/fork.h"
 #include "harness.h"
 #include "rondo/error.h"
 #include "support/test.h"
+#include "transports/ucx/channels.h"
 #include "transports/ucx/open_module.h"
 #include "transports/ucx/wire.h"
 
@@ -78,6 +85,42 @@ class Stranger final : public ucx::Events {
  private:
   std::unique_ptr<ucx::UcpWorker> worker_;
   ucx::Endpoint* to_ = nullptr;
+};
+
+/// A module without UCX, whose workers only call `polled` when they are polled.
+class PolledModule final : public ucx::Module {
+ public:
+  std::function<void()> polled = [] {};
+
+  std::string version() const override { return "0"; }
+  std::string fabric(const ucx::Settings&) override { return {}; }
+  std::unique_ptr<ucx::UcpWorker> makeWorker(const ucx::Settings&, ucx::Events&,
+                                             std::string&) override {
+    return std::make_unique<Polled>(*this);
+  }
+
+ private:
+  class Polled final : public ucx::UcpWorker {
+   public:
+    explicit Polled(PolledModule& module) : module_(module) {}
+    std::span<const std::byte> address() const noexcept override { return {}; }
+    bool progress() noexcept override {
+      module_.polled();
+      return false;
+    }
+    ucx::Endpoint* connect(int, std::span<const std::byte>, std::string&) override {
+      return nullptr;
+    }
+    void send(ucx::Endpoint&, std::span<const std::byte>, std::span<const ucx::Piece>, bool,
+              ucx::Operation&) noexcept override {}
+    void fetch(void*, std::span<const ucx::Piece>, ucx::Operation&) noexcept override {}
+    void drop(void*) noexcept override {}
+    void close() noexcept override {}
+    bool closed() noexcept override { return true; }
+
+   private:
+    PolledModule& module_;
+  };
 };
 
 void exchange(World& world, int src, int dst) {
@@ -308,6 +351,30 @@ TEST_CASE("ucx: after a failure nothing accesses the memory of messages") {
       CHECK((got == before)); // not printed
       CHECK(thrownBy([&from = in] { from.peek(); }).culprit() == 0);
     }
+}
+
+// Proves: a rank that waits until it may join the polled workers holds no NoFork. A polled worker
+// that logs needs one.
+TEST_CASE("ucx: a worker that another rank polls may log while a third rank opens its own") {
+  PolledModule quiet, asking;
+  const Context context = makeContext(0, 2, 7, {}, net::Secret::random(), nullptr);
+  ucx::Channels visitor(quiet, {}, context), visited(asking, {}, context);
+  std::atomic<bool> logged{false};
+  std::jthread opens, logs;
+  asking.polled = [&] {
+    if (logs.joinable()) return;
+    opens = std::jthread([&] { ucx::Channels(quiet, {}, context); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50)); // until it waits
+    logs = std::jthread([&] {
+      const base::NoFork whole;
+      logged = true;
+    });
+    const base::Deadline deadline(std::chrono::seconds(5));
+    while (!logged && !deadline.passed()) std::this_thread::yield();
+    CHECK(logged);
+  };
+  for (std::uint32_t i = 0; i < kUcxVisit; ++i) visitor.progress();
+  CHECK(logged);
 }
 
 TEST_CASE("ucx: an address without the secret's proof is not passed to UCX") {

@@ -13,17 +13,16 @@
 
 namespace rondo::transport::ucx {
 
-/// The list of all workers of this process.
+/// The list of all workers of this process. A forked child never uses it, so its mutex needs no
+/// NoFork. With one, join() would wait for a visitor whose worker logs, which waits for the NoFork.
 class Channels::Company {
  public:
   static void join(Channels* one) {
-    const base::NoFork together;
     const std::lock_guard lock(mutex());
     all().push_back(one);
   }
   /// When this returns, no other thread polls the worker.
   static void leave(Channels* one) {
-    const base::NoFork together;
     const std::lock_guard lock(mutex());
     std::erase(all(), one);
   }
