@@ -17,18 +17,28 @@ std::unique_ptr<Port> devicePort(DeviceParts parts, const Context& context) {
   return port;
 }
 
+std::shared_ptr<Together> Together::of(std::string_view transport, const Context& context) {
+  return context.board->findOrMake<Together>(
+      std::string(transport) + " of " + std::to_string(context.communicator),
+      [] { return std::make_shared<Together>(); });
+}
+
 PendingOnBoard::PendingOnBoard(std::string_view transport, const ChannelId& id,
-                               const Context& context, const std::function<DeviceParts()>& make)
+                               const Context& context, Together& together,
+                               const std::function<DeviceParts()>& make)
     : PendingWithDeadline(transport, id, context), context_(context) {
   const std::string key = channel_ + " of " + std::to_string(id.communicator);
-  channel_memory_ = context.board->findOrMake<Channel>(key, [&] {
-    auto made = std::make_shared<Channel>();
+  channel_memory_ = context.board->findOrMake<Together::Channel>(key, [&] {
+    auto made = std::make_shared<Together::Channel>();
     made->parts = make();
     return made;
   });
-  const bool sends = id.src == context.rank;
-  if (channel_memory_->claimed[sends ? 0 : 1].exchange(true))
+  const std::lock_guard lock(together.mutex);
+  const std::size_t side = id.src == context.rank ? 0 : 1;
+  if (std::exchange(channel_memory_->claimed[side], true))
     throw Error(ErrorCode::invalid_argument, channel_ + ": this end is open already");
+  if (channel_memory_->claimed[1 - side]) together.half_open.erase(channel_memory_);
+  else together.half_open.insert(channel_memory_);
 }
 
 std::unique_ptr<Port> PendingOnBoard::attempt() {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 
 #include "base/unique_fd.h"
 #include "device/device.h"
@@ -25,23 +27,34 @@ struct DeviceParts {
 };
 std::unique_ptr<Port> devicePort(DeviceParts parts, const Context& context);
 
+/// What the transports of a communicator's ranks own together if the ranks are threads of one
+/// process. It exists as long as one of them: a rank may send and leave before its peer opens the
+/// other end of the channel.
+struct Together {
+  struct Channel {
+    DeviceParts parts;
+    std::array<bool, 2> claimed{};
+  };
+  static std::shared_ptr<Together> of(std::string_view transport, const Context& context);
+
+  std::mutex mutex;
+  std::map<int, std::shared_ptr<device::Device>> devices; ///< of the ranks
+  std::set<std::shared_ptr<Channel>> half_open;           ///< one end has been opened
+};
+
 /// An end whose peer is a thread of this process. The rank that opens the channel first makes its
 /// memory, so an end is open at once. Throws Error(invalid_argument) for an end that is already
 /// open.
 class PendingOnBoard final : public PendingWithDeadline {
  public:
   PendingOnBoard(std::string_view transport, const ChannelId& id, const Context& context,
-                 const std::function<DeviceParts()>& make);
+                 Together& together, const std::function<DeviceParts()>& make);
 
  private:
-  struct Channel {
-    DeviceParts parts;
-    std::array<std::atomic<bool>, 2> claimed{};
-  };
   std::unique_ptr<Port> attempt() override;
 
   const Context context_;
-  std::shared_ptr<Channel> channel_memory_; ///< exists as long as one of its ends
+  std::shared_ptr<Together::Channel> channel_memory_;
 };
 
 /// The sender's end of a channel to another process: dials and passes a descriptor.

@@ -115,6 +115,29 @@ TEST_CASE("device ports: memory outlives the other end") {
   CHECK(host.allocations() == 0);
 }
 
+// Proves: a rank may send and leave before its peer opens its end, since its end is open at once.
+TEST_CASE("device ports: within a process a channel outlives the rank that opened it first") {
+  const HostDevices host({.devices = 2});
+  for (const Kind& kind : deviceKinds())
+    for (const int first : {0, 1}) {
+      INFO(kind.name << ", rank " << first << " leaves");
+      DeviceWorld world(kind, 2, true, 2);
+      const ChannelId id{7, 0, 1, 0};
+      const Address left = world.at(first).address();
+      {
+        const auto port = world.open(first, id)->poll();
+        const DeviceMemory& memory = memoryOf(*port);
+        *(first == 0 ? memory.inbox : memory.credit) = std::byte{5};
+      }
+      world.all[static_cast<std::size_t>(first)].reset();
+      const auto port = world.at(1 - first).open(id, left)->poll();
+      const DeviceMemory& memory = memoryOf(*port);
+      CHECK(*(first == 0 ? memory.inbox : memory.credit) == std::byte{5});
+      *(first == 0 ? memory.credit : memory.inbox) = std::byte{6};
+    }
+  CHECK(host.allocations() == 0);
+}
+
 // Proves: within a process no end waits: one thread may open all ends of all ranks in any order.
 TEST_CASE("device ports: within a process an end is open at once") {
   const HostDevices host({.devices = 2});

@@ -115,7 +115,9 @@ class Nvlink final : public Transport {
       mailbox_ = localMailbox(context);
       card_.location = Location{*scope, mailbox_->address()};
     } else {
-      deviceOf(context.rank, context.on.device);
+      together_ = Together::of("nvlink", context);
+      const std::lock_guard lock(together_->mutex);
+      together_->devices[context.rank] = context.on.device;
     }
   }
 
@@ -132,13 +134,7 @@ class Nvlink final : public Transport {
       throw Error(ErrorCode::transport,
                   describe("nvlink", id) + ": the devices cannot access each other's memory");
     const int other = peerOf(id, context_);
-    if (!card_.location) {
-      const auto device = deviceOf(other, nullptr);
-      if (!device)
-        throw Error(ErrorCode::transport,
-                    describe("nvlink", id) + ": the peer has closed its communicator", other);
-      return openHere(id, *device);
-    }
+    if (!card_.location) return openHere(id, *deviceOf(other));
     if (id.src == context_.rank)
       return std::make_unique<PendingSender>(id, context_, *peer.location);
     return std::make_unique<PendingReceiver>(id, context_, mailbox_);
@@ -149,22 +145,20 @@ class Nvlink final : public Transport {
     Device& own = *context_.on.device;
     own.use(peer);
     const bool sends = id.src == context_.rank;
-    return std::make_unique<PendingOnBoard>("nvlink", id, context_, [&] {
+    return std::make_unique<PendingOnBoard>("nvlink", id, context_, *together_, [&] {
       return DeviceParts{(sends ? peer : own).allocate(context_.on.inbox_bytes),
                          (sends ? own : peer).allocate(context_.on.credit_bytes)};
     });
   }
-  /// The device of a rank of this process. A rank passes `own` to make its device visible to the
-  /// others.
-  std::shared_ptr<Device> deviceOf(int rank, const std::shared_ptr<Device>& own) const {
-    return context_.board->findOrMake<Device>(
-        "nvlink rank " + std::to_string(rank) + " of " + std::to_string(context_.communicator),
-        [&] { return own; });
+  std::shared_ptr<Device> deviceOf(int rank) const {
+    const std::lock_guard lock(together_->mutex);
+    return together_->devices.at(rank);
   }
 
   const Context context_;
   Card card_;
-  std::shared_ptr<Mailbox> mailbox_;
+  std::shared_ptr<Mailbox> mailbox_;   ///< between processes
+  std::shared_ptr<Together> together_; ///< within a process
 };
 
 std::unique_ptr<Transport> make(const Context& context) {

@@ -65,6 +65,7 @@ class Pcie final : public Transport {
   Pcie(const Context& context, const std::optional<Scope>& scope)
       : context_(context), scope_(scope) {
     if (scope) mailbox_ = localMailbox(context);
+    else together_ = Together::of("pcie", context);
   }
 
   std::string_view name() const override { return "pcie"; }
@@ -84,7 +85,7 @@ class Pcie final : public Transport {
     if (!reaches(address))
       throw Error(ErrorCode::transport, describe("pcie", id) + ": the peer is on another machine");
     if (!scope_)
-      return std::make_unique<PendingOnBoard>("pcie", id, context_, [this] {
+      return std::make_unique<PendingOnBoard>("pcie", id, context_, *together_, [this] {
         return partsOf(context_.on.device->allocateHost(bytesOf(context_)), context_);
       });
     if (id.src == context_.rank)
@@ -95,7 +96,8 @@ class Pcie final : public Transport {
  private:
   const Context context_;
   const std::optional<Scope> scope_;
-  std::shared_ptr<Mailbox> mailbox_;
+  std::shared_ptr<Mailbox> mailbox_;   ///< between processes
+  std::shared_ptr<Together> together_; ///< within a process
 };
 
 std::unique_ptr<Transport> make(const Context& context) {
