@@ -302,4 +302,28 @@ TEST_CASE("reading a loan of a process that has ended is an error that names it"
   CHECK(read(child.pid(), page.end() - 100) == Ending::error);
 }
 
+// Proves: the same if the memory is in a region that this process has not mapped yet, and that a
+// region that is not there is the peer's fault.
+TEST_CASE("a region of a process that has ended is an error that names it", "[private]") {
+  Channel channel;
+  const auto receiver = channel.end(Side::receiver);
+  Idle child;
+  const auto check = [&](ErrorCode code, const char* says) {
+    const Loan loan{{static_cast<std::uint64_t>(child.pid()) << 32 | 1023, 4711, 0}};
+    try {
+      receiver->find(loan, 100);
+      FAIL("it was found");
+    } catch (const Error& error) {
+      INFO(error.what());
+      CHECK(error.code() == code);
+      CHECK(error.culprit() == 3);
+      CHECK(std::string(error.what()).starts_with("a message of rank 3 cannot be read: "));
+      CHECK(std::string(error.what()).find(says) != std::string::npos);
+    }
+  };
+  check(ErrorCode::transport, "cannot open lent memory");
+  child.die();
+  check(ErrorCode::peer_dead, "its process has ended");
+}
+
 } // namespace rondo::test

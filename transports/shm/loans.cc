@@ -70,6 +70,7 @@ constexpr std::uint32_t kNoRegion = ~std::uint32_t{0};
 std::uint64_t firstWord(std::int32_t pid, std::uint32_t descriptor) {
   return static_cast<std::uint64_t>(pid) << 32 | descriptor;
 }
+pid_t processOf(const Loan& loan) { return static_cast<pid_t>(loan.words[0] >> 32); }
 bool inRegion(const Loan& loan) { return static_cast<std::uint32_t>(loan.words[0]) != kNoRegion; }
 
 class ProcessLoans final : public Loans {
@@ -95,20 +96,25 @@ class ProcessLoans final : public Loans {
   }
   const std::byte* find(const Loan& loan, std::size_t size) override {
     if (!inRegion(loan)) return nullptr;
-    body_ = regions_->find(loan, size);
+    try {
+      body_ = regions_->find(loan, size);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::transport) throw; // this process's fault
+      requireAlive(processOf(loan));
+      throw Error(error.code(),
+                  "a message of rank " + std::to_string(peer_) + " cannot be read: " + error.what(),
+                  peer_);
+    }
     return body_.get();
   }
   bool read(const Loan& loan, std::size_t offset, void* to, std::size_t size) override {
     if (inRegion(loan)) return Loans::read(loan, offset, to, size);
-    const auto pid = static_cast<pid_t>(loan.words[0] >> 32);
-    const int error = readMemory(pid, loan.words[1] + offset, to, size);
-    if (error != 0 && ended(pid))
-      throw Error(
-          ErrorCode::peer_dead,
-          "a message of rank " + std::to_string(peer_) + " cannot be read: its process has ended",
-          peer_);
-    if (error != 0) tellOnce(peer_, errnoText(error));
-    return error == 0;
+    const pid_t process = processOf(loan);
+    const int error = readMemory(process, loan.words[1] + offset, to, size);
+    if (error == 0) return true;
+    requireAlive(process);
+    tellOnce(peer_, errnoText(error));
+    return false;
   }
   void refused() override { refused_ = true; }
   bool shared(const Loan& loan) const override { return !inRegion(loan) && loan.words[2] != 0; }
@@ -127,6 +133,14 @@ class ProcessLoans final : public Loans {
     return use == Use::keep ? kReadBytes : std::numeric_limits<std::size_t>::max();
   }
   Notes& notes() const { return notesOf(memory_.get()); }
+  /// Throws the error for a message whose sender's process has ended.
+  void requireAlive(pid_t process) const {
+    if (ended(process))
+      throw Error(
+          ErrorCode::peer_dead,
+          "a message of rank " + std::to_string(peer_) + " cannot be read: its process has ended",
+          peer_);
+  }
   /// Whether this process may write the receiver's memory. The kernel asks for the same permission
   /// as for reading, so this tries to read. If process_vm_writev itself is forbidden (seccomp), the
   /// first write() fails, and later calls return false.
