@@ -191,13 +191,17 @@ std::vector<SocketAddress> railAddresses(const std::string& interfaces, const So
   std::vector<const Interface*> rails;
   for (const std::string& wanted : filter.names) {
     for (const Interface& one : list) {
-      const auto known = [&](const Interface* rail) { return rail->name == one.name; };
-      if (filter.exclude || !filter.fits(one.name, wanted) || std::ranges::any_of(rails, known) ||
-          one.address.family != first.family || rails.size() == kMostRails)
+      if (filter.exclude || !filter.fits(one.name, wanted) || one.address.family != first.family)
         continue;
       // Skips addresses that are valid only on their own machine.
       if (one.address.loopback() != first.loopback() || linkLocal(one.address)) continue;
-      rails.push_back(&one);
+      const auto known = std::ranges::find_if(
+          rails, [&](const Interface* rail) { return rail->name == one.name; });
+      if (known != rails.end()) {
+        if (sameHost(one.address, first)) *known = &one;
+      } else if (rails.size() < kMostRails) {
+        rails.push_back(&one);
+      }
     }
   }
   std::vector<SocketAddress> addresses;

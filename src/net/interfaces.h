@@ -36,8 +36,9 @@ inline constexpr std::size_t kMostRails = 8;
 
 /// The addresses of this machine over which a job moves its data at the same time. One for each
 /// interface of `list` that `interfaces` (as in AddressWish) names, in the order of the names, at
-/// most kMostRails, of the family of `first`. Returns only `first` if no interface is named, names
-/// are only excluded, or `first` is not among the named ones. Ports are 0.
+/// most kMostRails, of the family of `first`: `first` for its own interface, and the first address
+/// of each other one. Returns only `first` if no interface is named, names are only excluded, or
+/// none of the named ones has `first`. Ports are 0.
 std::vector<SocketAddress> railAddresses(const std::string& interfaces, const SocketAddress& first,
                                          const std::vector<Interface>& list);
 

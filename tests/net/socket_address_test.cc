@@ -204,7 +204,8 @@ TEST_CASE("data use all interfaces that a list names, in its order") {
         {"eth", "[2001:db8::5]:0", "[2001:db8::5]:0 [2001:db8:1::5]:0"},
         {"^docker", "10.0.1.5:0", "10.0.1.5:0"},
         {"lo,eth", "127.0.0.1:0", "127.0.0.1:0"},
-        {"eth", "10.0.0.6:0", "10.0.0.6:0"}}) {
+        {"eth", "10.0.0.6:0", "10.0.0.6:0 10.0.1.5:0"}, // not the first address of its interface
+        {"eth", "10.0.0.7:0", "10.0.0.7:0"}}) {
     std::string rails;
     for (const SocketAddress& rail : railAddresses(c.interfaces, at(c.first), machine))
       rails += (rails.empty() ? "" : " ") + rail.text();
