@@ -71,18 +71,21 @@ bool sendAll(int fd, std::span<const std::byte> bytes) {
 class Hunger {
  public:
   void feel(int error) {
-    const base::Clock::rep now = base::Clock::now().time_since_epoch().count();
+    const auto now = base::Clock::now().time_since_epoch();
+    const base::Clock::duration last(last_.load(std::memory_order_relaxed));
+    if (first_.load(std::memory_order_relaxed) == 0 || now - last >= kStarved)
+      first_.store(now.count(), std::memory_order_relaxed);
     error_.store(error, std::memory_order_relaxed);
-    last_.store(now, std::memory_order_relaxed);
-    if (first_.load(std::memory_order_relaxed) == 0) first_.store(now, std::memory_order_release);
+    last_.store(now.count(), std::memory_order_release);
   }
   void end() { first_.store(0, std::memory_order_relaxed); }
 
   /// errno of a lack that lasts, else 0. Any thread.
   int lasting() const {
-    const base::Clock::rep first = first_.load(std::memory_order_acquire);
+    const base::Clock::duration last(last_.load(std::memory_order_acquire));
+    const base::Clock::rep first = first_.load(std::memory_order_relaxed);
     if (first == 0) return 0;
-    const base::Clock::duration since(first), last(last_.load(std::memory_order_relaxed));
+    const base::Clock::duration since(first);
     const auto now = base::Clock::now().time_since_epoch();
     return now - since >= kStarved && now - last < kStarved ? error_.load(std::memory_order_relaxed)
                                                             : 0;
@@ -287,6 +290,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   }
 
   static bool takeDescriptors(HalfOpen& peer, msghdr& header) {
+    bool whole = (header.msg_flags & MSG_CTRUNC) == 0;
     for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr;
          item = CMSG_NXTHDR(&header, item)) {
       if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
@@ -295,11 +299,11 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
         int fd = -1;
         std::memcpy(&fd, CMSG_DATA(item) + i * sizeof(int), sizeof(int));
         base::UniqueFd owned(fd);
-        if (!owned) return false;
-        peer.passed.push_back(std::move(owned));
+        if (owned) peer.passed.push_back(std::move(owned));
+        else whole = false;
       }
     }
-    return (header.msg_flags & MSG_CTRUNC) == 0 && peer.passed.size() <= handshake::kMaxPassed;
+    return whole && peer.passed.size() <= handshake::kMaxPassed;
   }
 
   void answer(Number number, HalfOpen& peer) {

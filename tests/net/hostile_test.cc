@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "net/peers.h"
 #include "rondo/error.h"
+#include "support/descriptors.h"
 
 namespace rondo::test {
 namespace {
@@ -331,6 +332,28 @@ TEST_CASE("descriptors from strangers are closed") {
   CHECK(::read(reader.get(), &byte, 1) == 0); // no copy of the writer is left
 }
 
+// Proves: if a descriptor gets the number of a closed standard stream and no other number is free,
+// the descriptors after it are closed, too.
+TEST_CASE("descriptors are closed if one of them cannot be kept") {
+  const NoLeak check;
+  Host host(unixAddress());
+  RawPeer peer(host.acceptor.address());
+  const auto message = helloMessage(2);
+  const Mac proof = proofFor(host, message, greet(peer, message));
+  const UniqueFd input = UniqueFd::of([] { return ::dup(STDIN_FILENO); });
+  REQUIRE(input);
+  {
+    const DescriptorLimit few(100);
+    std::vector<UniqueFd> last = allDescriptors();
+    last.pop_back();
+    ::close(STDIN_FILENO);
+    peer.sendWith(proof, {STDERR_FILENO, STDERR_FILENO});
+    CHECK(peer.closed());
+  }
+  REQUIRE(::dup2(input.get(), STDIN_FILENO) == STDIN_FILENO);
+  CHECK(host.rejects(1));
+}
+
 TEST_CASE("each kind of bad peer is logged once per listener, however many connect") {
   const LogFile log(LogLevel::warn);
   Host host(SocketAddress::parse("127.0.0.1:0", ""));
@@ -370,6 +393,23 @@ TEST_CASE("a process without free descriptors waits quietly, and accepts when it
   const int lines = log.linesWith("cannot accept connections");
   CHECK(lines >= 1);
   CHECK(lines < 50); // it retried now and then; a spinning loop logs tens of thousands of lines
+}
+
+TEST_CASE("a lack of descriptors that has ended does not make the next one a lasting one") {
+  const NoLeak check;
+  Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 600s, 1000);
+  RawPeer first(RawPeer::unconnected(host.acceptor.address()));
+  RawPeer second(RawPeer::unconnected(host.acceptor.address()));
+  {
+    const NoMoreDescriptors none;
+    first.connect(host.acceptor.address());
+    std::this_thread::sleep_for(100ms); // until the acceptor has noticed
+  }
+  std::this_thread::sleep_for(1s); // it accepts the first peer, which never sends its hello
+  const NoMoreDescriptors none;
+  second.connect(host.acceptor.address());
+  std::this_thread::sleep_for(100ms);
+  CHECK_NOTHROW(host.acceptor.throwIfStarved());
 }
 
 TEST_CASE("an idle connection is dropped when the program has taken the last descriptor") {
