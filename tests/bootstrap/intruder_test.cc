@@ -4,9 +4,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <random>
+#include <string>
 
 #include "base/codec.h"
+#include "base/log.h"
 #include "bootstrap/hub.h"
 #include "bootstrap/membership.h"
 #include "bootstrap/unique_id.h"
@@ -369,6 +372,27 @@ TEST_CASE("a unique id with any damaged bit is refused") {
   CHECK(outcomeOf([] {
           bootstrap::Session::open(Rendezvous::uniqueId({}, 0, 1), quickOptions());
         }).code == ErrorCode::invalid_argument);
+}
+
+// Proves: a rank that tries again, ten times a second, does not fill the log.
+TEST_CASE("a hub logs each reason for a refusal once") {
+  const std::string path = "/tmp/rondo_intruder_test." + std::to_string(::getpid());
+  base::configureLog(LogLevel::warn, path);
+  {
+    Site site(3);
+    for (int i = 0; i < 6; ++i) {
+      RawMember member(site.member(i % 2, 2));
+      member.join();
+      CHECK(member.heard(frames::Type::refused));
+    }
+  }
+  base::configureLog(LogLevel::warn, "");
+  std::ifstream file(path);
+  int lines = 0;
+  for (std::string line; std::getline(file, line);)
+    lines += line.find("a rank was refused: ") != std::string::npos;
+  ::unlink(path.c_str());
+  CHECK(lines == 2);
 }
 
 } // namespace rondo::test
