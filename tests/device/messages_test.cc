@@ -351,6 +351,23 @@ TEST_CASE("device messages: groups on a new stream follow those on the old one")
     for (Messages& of_rank : *messages) CHECK(of_rank.wrong() == "");
 }
 
+// Proves: a rank that has sent may close before its peer has opened the channel.
+TEST_CASE("device messages: a message outlives the communicator that sent it") {
+  const HostDevices host;
+  for (const char* transport : {"nvlink", "pcie"}) {
+    INFO(transport);
+    DeviceRanks world(2, onDevice(transport));
+    Message sent(0, 1, 0, 1000), received(0, 1, 0, 1000);
+    {
+      Communicator leaves = std::move(world.all[0]);
+      sent.send(leaves);
+    }
+    received.recv(world.all[1]);
+    CHECK(received.wrong() == "");
+  }
+  CHECK(host.allocations() == 0);
+}
+
 // Proves: repeated messages allocate nothing, and their device memory is freed.
 TEST_CASE("device messages: memory is allocated once and freed") {
   const HostDevices host;
