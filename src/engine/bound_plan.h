@@ -39,6 +39,9 @@ struct BoundStep {
   /// If the message is not lent: publishes its header first, then copies the body in pieces, so
   /// that the receiver can copy each piece at once (SlotRing::publishEarly()); set when connected.
   bool sends_early = false;
+  /// Reduces, and copies its result to the slots of the peers: see transport::kCopiedBlock; set
+  /// when connected.
+  bool copies_result = false;
   /// See SlotRing::release(); set when connected.
   std::size_t take_below = transport::kLargeBodyBytes;
   /// The sender may copy messages of later tiles to the output before this rank gets to them; set

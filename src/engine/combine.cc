@@ -48,6 +48,25 @@ void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
   advance(operands, -static_cast<std::ptrdiff_t>(count * element));
 }
 
+/// combine() without scaling for a BoundStep::copies_result: in blocks, each into one place and
+/// from there to the other outputs. This place is the call's output, or else a block on the stack.
+[[gnu::noinline]] void combineAndCopy(const Run& run, const BoundStep& step,
+                                      const Operands& operands, std::size_t count) {
+  const BoundPlan& plan = *run.plan;
+  const auto [ins, in_count, outs, out_count] = operands;
+  const std::size_t element = sizeOf(plan.shape.type), most = transport::kCopiedBlock / element;
+  alignas(64) std::byte block[transport::kCopiedBlock];
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t part = std::min(most, count - done);
+    void* result = step.has_output ? outs[0] : block;
+    plan.reduce(&result, 1, ins, in_count, part);
+    copyTo({outs, out_count}, result, part * element);
+    done += part;
+    advance(operands, static_cast<std::ptrdiff_t>(part * element));
+  }
+  advance(operands, -static_cast<std::ptrdiff_t>(count * element));
+}
+
 } // namespace
 
 void advance(const Operands& operands, std::ptrdiff_t bytes) {
@@ -72,6 +91,8 @@ void combine(const Run& run, const BoundStep& step, const Operands& operands, st
   // that only move data do not need it.
   const base::FloatEnvironment same_on_all_ranks;
   if (scaled) return combineScaled(run, step, operands, count);
+  if (step.copies_result && out_count > (step.has_output ? 1 : 0))
+    return combineAndCopy(run, step, operands, count);
   plan.reduce(outs, out_count, ins, in_count, count);
 }
 

@@ -102,6 +102,9 @@ void StepRunner::classify(BoundPlan& plan) const {
                           step.segments.size() == 1 && step.inputs.size() == 1;
         step.sends_first = !checksum_ && !combiner_ && !step.uses_network &&
                            step.inputs.size() == 1 && !step.sends.empty();
+        step.copies_result = transport::takingLinesPays() && !checksum_ && !step.uses_network &&
+                             step.inputs.size() > 1 && !step.sends.empty() &&
+                             step.bytes >= transport::kLargeBodyBytes;
         if (step.inputs.size() == 1 && !reduces(plan.collective))
           step.take_below = transport::kTakeMovedBelow;
         step.sends_early = step.sends_first && plan.use == transport::Use::one_way &&

@@ -19,16 +19,17 @@
 namespace rondo::test {
 namespace {
 
-/// Calls `look` with each step of a rank of 2, for blocks of 64 KiB.
+/// Calls `look` with each step of a rank of 2, for blocks of `bytes`.
 void forEachStep(Collective collective, const char* algorithm, int rank,
-                 const std::function<void(const engine::BoundStep&)>& look) {
+                 const std::function<void(const engine::BoundStep&)>& look,
+                 std::size_t bytes = 64 << 10) {
   std::vector<std::unique_ptr<transport::Transport>> transports;
   transports.push_back(std::make_unique<Slots>());
   std::vector<engine::Fabric::Peer> peers(2);
   peers[static_cast<std::size_t>(1 - rank)].transport = transports[0].get();
   engine::Fabric fabric(rank, 1, std::move(transports), std::move(peers), 128 << 10, false);
   const plan::RankPlan plan = plan::findAlgorithm(algorithm)->build({collective, 2, 0, 0}, rank);
-  engine::BoundPlan bound = engine::bind(plan, {(64 << 10) / 4, DataType::int32}, fabric);
+  engine::BoundPlan bound = engine::bind(plan, {bytes / 4, DataType::int32}, fabric);
   // What the channels would have if they were open.
   base::AlignedBuffer memory(transport::SlotRing::bytesNeeded(2, 1024));
   std::memset(memory.data(), 0, memory.size());
@@ -90,6 +91,25 @@ TEST_CASE("receivers take the lines of larger bodies in calls that only move dat
   const auto reduced = takeBelow(Collective::allreduce, "direct");
   REQUIRE(reduced.size() == 2);
   CHECK(reduced == std::vector<std::size_t>(2, kLargeBodyBytes));
+}
+
+// Proves: the result of a reduction is copied to the peer's slot if its message has 64 KiB: the
+// receiver takes the lines of smaller ones. Data that a step only moves is not copied twice.
+TEST_CASE("large results of reductions are copied to the peers' slots", "[classify]") {
+  const auto copies = [](Collective collective, std::size_t bytes) {
+    std::vector<bool> found;
+    forEachStep(
+        collective, "direct", 0,
+        [&](const engine::BoundStep& step) {
+          if (!step.sends.empty()) found.push_back(step.copies_result);
+        },
+        bytes);
+    return found;
+  };
+  const bool pays = transport::takingLinesPays();
+  CHECK(copies(Collective::allreduce, 128 << 10) == std::vector<bool>{false, pays});
+  CHECK(copies(Collective::allreduce, 64 << 10) == std::vector<bool>{false, false});
+  CHECK(copies(Collective::allgather, 128 << 10) == std::vector<bool>{false});
 }
 
 } // namespace rondo::test
