@@ -112,12 +112,22 @@ void Staging::unpack(const std::byte* from, const Elements& elements) const {
   });
 }
 
-void Staging::deliverLater(Elements to, const std::byte* from) {
-  std::vector<Delivery>& deliveries = used().deliveries;
-  deliveries.reserve(deliveries.size() + 1);
-  // The program may free the type as soon as the call has begun.
-  if (!to.shape.plain) check(mpi().Type_dup(to.type, &to.type));
-  deliveries.push_back({to, from, to.shape.plain});
+void Staging::deliverLater(const Elements& to, const std::byte* from) {
+  used().deliveries.push_back({to, from});
+}
+
+void Staging::letGo() {
+  comm_ = MPI_COMM_SELF;
+  if (!used_) return;
+  for (Delivery& one : used_->deliveries) {
+    if (one.to.shape.plain) continue;
+    // Not MPI_Type_dup, which copies attributes: the program's callbacks would run.
+    MPI_Datatype own = MPI_DATATYPE_NULL;
+    check(mpi().Type_contiguous(1, one.to.type, &own));
+    one.to.type = own;
+    one.own_type = true;
+    check(mpi().Type_commit(&one.to.type));
+  }
 }
 
 void Staging::blame(int error_class, std::string sentence) {
@@ -232,7 +242,7 @@ void Staging::deliver() const {
 void Staging::release() noexcept {
   if (!used_) return;
   for (Delivery& one : used_->deliveries)
-    if (!one.to.shape.plain) mpi().Type_free(&one.to.type);
+    if (one.own_type) mpi().Type_free(&one.to.type);
   used_.reset();
 }
 

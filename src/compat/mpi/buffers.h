@@ -116,9 +116,10 @@ class Staging {
     return known ? compat::shapeOf(*known) : shapeOfCommitted(type);
   }
 
-  /// The call has begun. The program may free the communicator before it ends, so from here on
-  /// errors of the MPI library go to MPI_COMM_SELF.
-  void letGo() { comm_ = MPI_COMM_SELF; }
+  /// The call has begun and outlives the program's function. The program may free the communicator
+  /// and the types before the call ends: from here on errors of the MPI library go to
+  /// MPI_COMM_SELF, and types of this object's own describe the data.
+  void letGo();
 
   /// Starts again with a call that cannot use the program's buffers, because they overlap: from
   /// here on all data have memory of their own.
@@ -170,7 +171,7 @@ class Staging {
   struct Delivery {
     Elements to;
     const std::byte* from;
-    bool copy; ///< the bytes are contiguous
+    bool own_type = false; ///< to be freed
   };
   struct Used {
     std::vector<Bytes> memory;
@@ -184,7 +185,7 @@ class Staging {
   }
   std::byte* memory(std::size_t bytes);
   bool missing(const Elements& elements);
-  void deliverLater(Elements to, const std::byte* from);
+  void deliverLater(const Elements& to, const std::byte* from);
   void unpack(const std::byte* from, const Elements& elements) const;
   ByteBlocks dense(const ElementBlocks& blocks);
   void deliver() const;

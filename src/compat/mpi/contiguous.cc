@@ -25,6 +25,12 @@ struct Envelope {
   MPI_Count integers = 0, addresses = 0, counts = 0, types = 0;
 };
 
+/// Whether a type exists from the beginning, so that it must not be freed.
+bool predefined(int combiner) {
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_INTEGER ||
+         combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX;
+}
+
 /// A type made by a large-count constructor is an error for the older function.
 Envelope envelopeOf(MPI_Datatype type) {
   Envelope result;
@@ -77,7 +83,7 @@ class Contents {
  private:
   static bool derived(MPI_Datatype type) {
     try {
-      return envelopeOf(type).types > 0;
+      return !predefined(envelopeOf(type).combiner);
     } catch (const MpiFailure&) {
       return false;
     }
@@ -141,11 +147,9 @@ Data Analysis::of(MPI_Datatype type) {
 
 Data Analysis::made(MPI_Datatype type) {
   const Envelope envelope = envelopeOf(type);
+  // Pairs, and types that Rondo does not know.
+  if (predefined(envelope.combiner)) return dense(type);
   switch (envelope.combiner) {
-    case MPI_COMBINER_NAMED: // pairs, and types that Rondo does not know
-    case MPI_COMBINER_F90_INTEGER:
-    case MPI_COMBINER_F90_REAL:
-    case MPI_COMBINER_F90_COMPLEX: return dense(type);
     case MPI_COMBINER_DUP:
     case MPI_COMBINER_RESIZED:
     case MPI_COMBINER_CONTIGUOUS:
@@ -159,6 +163,7 @@ Data Analysis::made(MPI_Datatype type) {
     case MPI_COMBINER_STRUCT: break;
     default: return {false, 0, sizeOf(type)};
   }
+  if (envelope.types == 0) return {}; // a struct without blocks
   const Contents contents(type, envelope);
   const MPI_Datatype inner = contents.type();
   switch (envelope.combiner) {

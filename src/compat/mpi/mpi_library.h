@@ -52,7 +52,7 @@ inline constexpr bool kForOpenMpi = false;
   X(Comm_size) X(Comm_rank) X(Comm_test_inter) X(Comm_group)                                       \
   X(Group_size) X(Group_rank) X(Group_translate_ranks) X(Group_free)                               \
   X(Type_size) X(Type_size_x) X(Type_get_extent) X(Type_get_envelope) X(Type_get_contents)         \
-  X(Type_create_hindexed) X(Type_dup) X(Type_commit) X(Type_free)                                  \
+  X(Type_create_hindexed) X(Type_contiguous) X(Type_commit) X(Type_free)                           \
   X(Get_address) X(Pack) X(Unpack)                                                                 \
   X(Grequest_start) X(Grequest_complete) X(Status_set_elements) X(Status_set_cancelled)
 

@@ -215,10 +215,12 @@ bool Pending::completeIfDone() noexcept {
 
 void handOver(std::unique_ptr<Pending> pending, MPI_Request* request) {
   MPI_Request made = MPI_REQUEST_NULL;
-  if (const int code = mpi().Grequest_start(query, release, cancel, pending.get(), &made);
-      code != MPI_SUCCESS) {
+  try {
+    pending->staging.letGo();
+    check(mpi().Grequest_start(query, release, cancel, pending.get(), &made));
+  } catch (const MpiFailure&) {
     pending->work.wait(); // it reads and writes the program's buffers
-    throw MpiFailure{code};
+    throw;
   }
   pending->request = made;
   const std::lock_guard lock(mutex);

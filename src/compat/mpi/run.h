@@ -157,7 +157,6 @@ int start(Form form, MPI_Comm comm, MPI_Request* request, const PassOn& pass_on)
     if (reason != Reason::none) return countPassedOn(form, comm, true, reason, pass_on());
     auto pending = std::make_unique<Pending>(at->shared_from_this(), comm);
     takeTurn(form, Later{pending->work}, *at, pending->staging);
-    pending->staging.letGo();
     if (statsWanted())
       countCall(Form::kFunction, true, Reason::none, form.bytes(at->rank, at->size));
     handOver(std::move(pending), request);

@@ -192,7 +192,7 @@ RONDO_MPI_DECLARE(Type_get_envelope, (MPI_Datatype, int*, int*, int*, int*))
 RONDO_MPI_DECLARE(Type_get_contents, (MPI_Datatype, int, int, int, int*, MPI_Aint*, MPI_Datatype*))
 RONDO_MPI_DECLARE(Type_create_hindexed,
                   (int, const int*, const MPI_Aint*, MPI_Datatype, MPI_Datatype*))
-RONDO_MPI_DECLARE(Type_dup, (MPI_Datatype, MPI_Datatype*))
+RONDO_MPI_DECLARE(Type_contiguous, (int, MPI_Datatype, MPI_Datatype*))
 RONDO_MPI_DECLARE(Type_commit, (MPI_Datatype*))
 RONDO_MPI_DECLARE(Type_free, (MPI_Datatype*))
 RONDO_MPI_DECLARE(Pack, (const void*, int, MPI_Datatype, void*, int, int*, MPI_Comm))

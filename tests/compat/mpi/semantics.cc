@@ -79,7 +79,8 @@ constexpr Check kChecks[] = {{"ordering", checkOrdering},
                              {"unmatched", checkUnmatched},
                              {"callback", checkCallback},
                              {"contiguous", checkContiguous},
-                             {"large_element", checkLargeElement}};
+                             {"large_element", checkLargeElement},
+                             {"attributes", checkAttributes}};
 
 } // namespace
 } // namespace rondo::test

@@ -34,6 +34,7 @@ void checkLate();
 void checkNan();
 void checkContiguous();
 void checkLargeElement();
+void checkAttributes();
 // semantics_groups.cc
 void checkImmediate();
 void checkIdup();

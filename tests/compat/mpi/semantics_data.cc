@@ -93,12 +93,30 @@ std::vector<Made> typesOfInts() {
   all.push_back(made("contiguous in another order", {3, 1, 2, 0, 7, 5, 6, 4}, MPI_Type_contiguous,
                      2, all[8].type));
   all.push_back({"pair", MPI_2INT, {0, 1}});
+  all.push_back(made("struct without blocks", {}, MPI_Type_create_struct, 0, some, bytes.data(),
+                     ints.data()));
 #if MPI_VERSION >= 4
   all.push_back(made("contiguous_c", order, MPI_Type_contiguous_c, MPI_Count{4}, MPI_INT));
   all.push_back(made("vector_c with gaps", {0, 2, 4, 6}, MPI_Type_vector_c, MPI_Count{4},
                      MPI_Count{1}, MPI_Count{2}, MPI_INT));
 #endif
   return all;
+}
+
+int copied = 0;
+int deleted = 0;
+
+/// As MPI_TYPE_DUP_FN.
+int copyAttribute(MPI_Datatype, int, void*, void* value, void* copy, int* made) {
+  ++copied;
+  *static_cast<void**>(copy) = value;
+  *made = 1;
+  return MPI_SUCCESS;
+}
+
+int deleteAttribute(MPI_Datatype, int, void*, void*) {
+  ++deleted;
+  return MPI_SUCCESS;
 }
 
 /// Zeros that take no memory before they are written to.
@@ -142,6 +160,44 @@ void checkContiguous() {
               one.name);
     if (one.type != MPI_2INT) MPI_Type_free(&one.type);
   }
+}
+
+/// Collectives neither copy a type's attributes nor keep the type longer than the program does.
+void checkAttributes() {
+  constexpr int kCount = 1000;
+  const int rank = rankIn(MPI_COMM_WORLD);
+  std::vector<int> data(2 * kCount, rank);
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Type_create_keyval(copyAttribute, deleteAttribute, &key, nullptr);
+  const auto with_attribute = [key](Made type) {
+    MPI_Type_set_attr(type.type, key, nullptr);
+    return type.type;
+  };
+  MPI_Datatype gaps = with_attribute(made("vector", {}, MPI_Type_vector, kCount, 1, 2, MPI_INT));
+  MPI_Bcast(data.data(), 1, gaps, 0, MPI_COMM_WORLD);
+  require(copied == 0 && deleted == 0, "the attribute after Bcast");
+  data.assign(data.size(), rank);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int last = sizeOf(MPI_COMM_WORLD) - 1;
+  MPI_Ibcast(data.data(), 1, gaps, last, MPI_COMM_WORLD, &request);
+  require(copied == 0 && deleted == 0, "the attribute after Ibcast");
+  MPI_Type_free(&gaps);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  require(copied == 0 && deleted == 1, "the attribute of a type that was freed during Ibcast");
+  for (std::size_t i = 0; rank != last && i < data.size(); i += 2)
+    require(data[i] == last && data[i + 1] == rank, "the data of Ibcast");
+
+  static const std::array<int, 1> lengths{};
+  static const std::array<MPI_Aint, 1> places{};
+  static const std::array<MPI_Datatype, 1> types{};
+  MPI_Datatype inner = with_attribute(
+      made("struct", {}, MPI_Type_create_struct, 0, lengths.data(), places.data(), types.data()));
+  MPI_Datatype outer = made("contiguous", {}, MPI_Type_contiguous, 2, inner).type;
+  MPI_Bcast(data.data(), 1, outer, 0, MPI_COMM_WORLD);
+  MPI_Type_free(&outer);
+  MPI_Type_free(&inner);
+  require(copied == 0 && deleted == 2, "the attribute of a struct without blocks");
+  MPI_Type_free_keyval(&key);
 }
 
 /// Single elements above 2 GiB, on one rank. MPI_Pack could not copy them.
