@@ -195,7 +195,17 @@ void sayUnfinished(const char* why) {
 } // namespace
 
 void Pending::complete() noexcept {
-  if (completed) return;
+  const std::lock_guard lock(mutex);
+  if (!completed) completeHere();
+}
+
+bool Pending::completeIfDone() noexcept {
+  const std::lock_guard lock(mutex);
+  if (!completed && work.test()) completeHere();
+  return completed;
+}
+
+void Pending::completeHere() noexcept {
   try {
     work.wait();
     staging.finish();
@@ -206,11 +216,6 @@ void Pending::complete() noexcept {
   staging.release();
   completed = true;
   mpi().Grequest_complete(request);
-}
-
-bool Pending::completeIfDone() noexcept {
-  if (!completed && work.test()) complete();
-  return completed;
 }
 
 void handOver(std::unique_ptr<Pending> pending, MPI_Request* request) {

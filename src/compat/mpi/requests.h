@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "compat/mpi/buffers.h"
 #include "compat/mpi/communicators.h"
@@ -18,7 +19,7 @@ struct Pending {
       : at(std::move(counterpart)), staging(comm) {}
 
   /// Waits until Rondo has finished the call, delivers the data to the program and completes the
-  /// request. Only one thread at a time, as MPI requires for requests.
+  /// request. Several threads may ask for the state of one request at the same time.
   void complete() noexcept;
   /// Does the same if Rondo has finished the call; never waits. Returns whether it is complete.
   bool completeIfDone() noexcept;
@@ -29,6 +30,10 @@ struct Pending {
   MPI_Request request = MPI_REQUEST_NULL;
   Failure failure;
   bool completed = false;
+  std::mutex mutex; ///< for completing it once
+
+ private:
+  void completeHere() noexcept;
 };
 
 /// Makes the request. If MPI refuses, waits for the call and throws MpiFailure.

@@ -31,7 +31,7 @@ SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": 
              "aliased": [1, 3], "idup": [1, 3], "errors": [1, 3],
              "handler": [1, 3], "truncate": [2, 3], "descriptors": [3],
              "callback": [1, 4], "contiguous": [1, 3], "large_element": [1],
-             "attributes": [1, 3]}
+             "attributes": [1, 3], "get_status": [2]}
 ENDS = ["fatal", "killed", "abort"]
 # Options of the launchers that allow a rank to end without MPI_Finalize.
 LENIENT = {"openmpi": ["--mca", "orte_allowed_exit_without_sync", "1"],

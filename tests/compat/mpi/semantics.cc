@@ -80,7 +80,8 @@ constexpr Check kChecks[] = {{"ordering", checkOrdering},
                              {"callback", checkCallback},
                              {"contiguous", checkContiguous},
                              {"large_element", checkLargeElement},
-                             {"attributes", checkAttributes}};
+                             {"attributes", checkAttributes},
+                             {"get_status", checkGetStatus}};
 
 } // namespace
 } // namespace rondo::test

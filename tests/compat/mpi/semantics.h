@@ -24,6 +24,7 @@ void checkThreads();
 void checkFinalize();
 void checkFreed();
 void checkUnmatched();
+void checkGetStatus();
 void checkStopped();
 void checkDescriptors();
 // semantics_data.cc

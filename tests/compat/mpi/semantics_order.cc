@@ -220,6 +220,30 @@ void checkUnmatched() {
   MPI_Iallreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
 }
 
+/// Threads ask for the state of one request at the same time.
+void checkGetStatus() {
+  constexpr int kCount = 20000;
+  const bool first = rankIn(MPI_COMM_WORLD) == 0;
+  MPI_Datatype gaps = MPI_DATATYPE_NULL; // every other element
+  MPI_Type_vector(kCount, 1, 2, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  std::vector<int> word(2 * kCount);
+  for (int i = 0; i < 300; ++i) {
+    std::fill(word.begin(), word.end(), first ? i : -1);
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ibcast(word.data(), 1, gaps, 0, MPI_COMM_WORLD, &request);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t)
+      threads.emplace_back([request] {
+        for (int done = 0; done == 0;) MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE);
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t k = 0; k < word.size(); k += 2) require(word[k] == i, "Ibcast");
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  MPI_Type_free(&gaps);
+}
+
 /// A communicator that is freed does not end its calls in flight.
 void checkFreed() {
   freeDuringCalls(finishByWait);
