@@ -25,6 +25,10 @@
 
 namespace rondo::compat {
 
+Counterpart::~Counterpart() {
+  if (error_handler != MPI_ERRHANDLER_NULL) mpi().Errhandler_free(&error_handler);
+}
+
 constinit thread_local LastCounterpart last_counterpart{};
 std::atomic<std::uint64_t> communicator_generation{1};
 
@@ -48,16 +52,17 @@ int copyNoAttribute(MPI_Comm, int, void*, void*, void*, int* copied) {
   return MPI_SUCCESS;
 }
 
-int deleteAttribute(MPI_Comm, int, void* value, void*) {
+int deleteAttribute(MPI_Comm comm, int, void* value, void*) {
   std::shared_ptr<Counterpart> last;
   {
     const std::lock_guard lock(living_mutex);
     const auto found = living.find(static_cast<Counterpart*>(value));
     if (found == living.end()) return MPI_SUCCESS;
-    found->second->handle = MPI_COMM_SELF;
     last = std::move(found->second);
     living.erase(found);
   }
+  mpi().Comm_get_errhandler(comm, &last->error_handler);
+  last->handle = MPI_COMM_SELF;
   communicator_generation.fetch_add(1, std::memory_order_relaxed);
   return MPI_SUCCESS;
 }

@@ -16,12 +16,18 @@ namespace rondo::compat {
 /// communicator, or the first blocking collective on it. It is an attribute of the communicator.
 /// Nonblocking calls in flight share it, since the program may free the communicator meanwhile.
 struct Counterpart : std::enable_shared_from_this<Counterpart> {
+  Counterpart() = default;
+  Counterpart(const Counterpart&) = delete;
+  Counterpart& operator=(const Counterpart&) = delete;
+  ~Counterpart();
+
   std::atomic<MPI_Comm> handle; ///< MPI_COMM_SELF once the program has freed the communicator
   int rank = 0, size = 1;
   Reason refused = Reason::none; ///< otherwise there is no Rondo communicator: calls are passed on
   /// Nonblocking calls use a communicator of their own: programs assume that they are not ordered
   /// with the blocking forms, which MPI's text does not promise, but MPI libraries do.
   std::optional<Communicator> rondo, immediate;
+  MPI_Errhandler error_handler = MPI_ERRHANDLER_NULL; ///< that of the freed communicator
   std::size_t sockets = 0; ///< that the channels of both can hold
 };
 

@@ -124,10 +124,24 @@ class OursAmong {
   std::vector<Ours> ours_;
 };
 
+/// Calls the error handler of the call's communicator. If the program has freed the communicator,
+/// the handler gets another one, of this process alone.
+int raiseAt(const Counterpart& at, const Failure& failure) {
+  const MPI_Comm comm = at.handle;
+  if (failure.raised || comm != MPI_COMM_SELF || at.error_handler == MPI_ERRHANDLER_NULL)
+    return raise(comm, failure);
+  MPI_Comm alone = MPI_COMM_NULL;
+  if (mpi().Comm_split(MPI_COMM_SELF, 0, 0, &alone) != MPI_SUCCESS) return failure.code;
+  mpi().Comm_set_errhandler(alone, at.error_handler);
+  raise(alone, failure);
+  mpi().Comm_free(&alone);
+  return failure.code;
+}
+
 /// Return value of a function that completed the request at `index`.
 int reportOne(const OursAmong& ours, int index, int result) {
   const Ours* const bad = ours.failed(index);
-  return bad ? raise(bad->at->handle, bad->failure) : result;
+  return bad ? raiseAt(*bad->at, bad->failure) : result;
 }
 
 /// Return value of a function that completed the requests at these indices; also fills `statuses`.
@@ -145,7 +159,7 @@ int reportSome(const OursAmong& ours, std::span<const int> indices, MPI_Status* 
       else if (result == MPI_SUCCESS) statuses[i].MPI_ERROR = MPI_SUCCESS;
     }
   // The error handler is called once for all of them, unless the MPI library has called it already.
-  return raise(first->at->handle, {MPI_ERR_IN_STATUS, result == MPI_ERR_IN_STATUS});
+  return raiseAt(*first->at, {MPI_ERR_IN_STATUS, result == MPI_ERR_IN_STATUS});
 }
 
 std::vector<int> upTo(int count) {

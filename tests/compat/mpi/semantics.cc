@@ -81,7 +81,8 @@ constexpr Check kChecks[] = {{"ordering", checkOrdering},
                              {"contiguous", checkContiguous},
                              {"large_element", checkLargeElement},
                              {"attributes", checkAttributes},
-                             {"get_status", checkGetStatus}};
+                             {"get_status", checkGetStatus},
+                             {"freed_error", checkFreedError}};
 
 } // namespace
 } // namespace rondo::test

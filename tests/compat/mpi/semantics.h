@@ -51,6 +51,7 @@ void checkErrors();
 void checkStatistics();
 void checkHandler();
 void checkTruncate();
+void checkFreedError();
 void checkFatal();
 void checkKilled();
 void checkAbort();

@@ -191,6 +191,30 @@ void checkTruncate() {
 void checkFatal() {
   const int more = rankIn(MPI_COMM_WORLD) == 0 ? 0 : 1;
   std::array<int, 8> in{};
+/// The same in a nonblocking call whose communicator the program frees meanwhile: the error goes to
+/// the handler that the communicator had. The last rank is late, so that the others' calls are in
+/// flight.
+void checkFreedError() {
+  const int rank = rankIn(MPI_COMM_WORLD);
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(countErrors, &handler);
+  for (const bool returned : {true, false}) {
+    MPI_Comm comm = duplicateThatReturnsErrors();
+    if (!returned) MPI_Comm_set_errhandler(comm, handler);
+    if (rank == sizeOf(comm) - 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::array<int, 8> in{};
+    std::array<int, 8> out{};
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code =
+        MPI_Iallreduce(in.data(), out.data(), rank == 0 ? 4 : 5, MPI_INT, MPI_SUM, comm, &request);
+    MPI_Comm_free(&comm);
+    if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    requireTruncation(code, "Iallreduce of a freed communicator");
+    require(handled == (returned ? 0 : 1), "the handler of a freed communicator");
+  }
+  MPI_Errhandler_free(&handler);
+}
+
   std::array<int, 8> out{};
   MPI_Allreduce(in.data(), out.data(), 4 + more, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   std::this_thread::sleep_for(std::chrono::seconds(60));
