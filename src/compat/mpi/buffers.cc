@@ -71,12 +71,12 @@ std::byte* Staging::memory(std::size_t bytes) {
 
 /// For a type that is not predefined.
 Shape Staging::shapeOfCommitted(MPI_Datatype type) const {
-  const Shape shape = shapeOfDerived(type);
-  // No function reports whether a type is committed, so MPI_Pack is called to raise the error.
+  // First, since it reports a wrong handle, or a type that is not committed, to the communicator's
+  // error handler. The functions that analyse types have no communicator.
   char nothing = 0;
   int position = 0;
   check(mpi().Pack(&nothing, 0, type, &nothing, 1, &position, comm_));
-  return shape;
+  return shapeOfDerived(type);
 }
 
 void Staging::pack(const Elements& elements, std::byte* to) const {

@@ -426,7 +426,8 @@ Counterpart* findCounterpart(MPI_Comm comm) {
   const std::uint64_t generation = communicator_generation.load(std::memory_order_relaxed);
   Counterpart* value = nullptr;
   int found = 0;
-  if (mpi().Comm_get_attr(comm, attribute, &value, &found) != MPI_SUCCESS || !found) return nullptr;
+  check(mpi().Comm_get_attr(comm, attribute, &value, &found));
+  if (!found) return nullptr;
   last_counterpart = {comm, generation, value};
   return value;
 }

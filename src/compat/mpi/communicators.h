@@ -22,12 +22,12 @@ struct Counterpart : std::enable_shared_from_this<Counterpart> {
   ~Counterpart();
 
   std::atomic<MPI_Comm> handle; ///< MPI_COMM_SELF once the program has freed the communicator
+  MPI_Errhandler error_handler = MPI_ERRHANDLER_NULL; ///< that of the freed communicator
   int rank = 0, size = 1;
   Reason refused = Reason::none; ///< otherwise there is no Rondo communicator: calls are passed on
   /// Nonblocking calls use a communicator of their own: programs assume that they are not ordered
   /// with the blocking forms, which MPI's text does not promise, but MPI libraries do.
   std::optional<Communicator> rondo, immediate;
-  MPI_Errhandler error_handler = MPI_ERRHANDLER_NULL; ///< that of the freed communicator
   std::size_t sockets = 0; ///< that the channels of both can hold
 };
 
@@ -55,7 +55,7 @@ class BeingFreed {
   const BeingFreed* const outer_; ///< a callback may free another communicator
 };
 
-/// The existing counterpart, or null.
+/// The existing counterpart, or null. Throws MpiFailure for a handle that is no communicator.
 Counterpart* findCounterpart(MPI_Comm comm);
 
 /// Returns the counterpart; makes it if there is none. Collective, as every call that gets here is.

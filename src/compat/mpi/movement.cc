@@ -47,7 +47,7 @@ struct Scatter {
   }
   int aliasError(const Counterpart& at) const {
     if (at.rank != root) return MPI_SUCCESS;
-    return compat::aliasError(send, std::ptrdiff_t{root} * send.count, receive);
+    return compat::aliasError(at, send, std::ptrdiff_t{root} * send.count, receive);
   }
   std::size_t bytes(int, int) const { return receive.inPlace() ? send.bytes() : receive.bytes(); }
 
@@ -85,7 +85,7 @@ struct Gather {
   }
   int aliasError(const Counterpart& at) const {
     if (at.rank != root) return MPI_SUCCESS;
-    return compat::aliasError(receive, std::ptrdiff_t{root} * receive.count, send);
+    return compat::aliasError(at, receive, std::ptrdiff_t{root} * receive.count, send);
   }
   std::size_t bytes(int, int) const { return send.inPlace() ? receive.bytes() : send.bytes(); }
 
@@ -117,7 +117,7 @@ struct Allgather {
     return erroneousIf(receive.wrong() || (!send.inPlace() && send.wrong()));
   }
   int aliasError(const Counterpart& at) const {
-    return compat::aliasError(receive, at.rank * receive.count, send);
+    return compat::aliasError(at, receive, at.rank * receive.count, send);
   }
   std::size_t bytes(int, int) const { return send.inPlace() ? receive.bytes() : send.bytes(); }
 
@@ -140,8 +140,8 @@ struct Alltoall {
   Reason refuse(const Counterpart&) const {
     return erroneousIf(receive.wrong() || (!send.inPlace() && send.wrong()));
   }
-  int aliasError(const Counterpart&) const {
-    return send.count == receive.count ? compat::aliasError(receive, 0, send) : MPI_SUCCESS;
+  int aliasError(const Counterpart& at) const {
+    return send.count == receive.count ? compat::aliasError(at, receive, 0, send) : MPI_SUCCESS;
   }
   std::size_t bytes(int, int size) const {
     return (send.inPlace() ? receive.bytes() : send.bytes()) * static_cast<std::size_t>(size);

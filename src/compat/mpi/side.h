@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "compat/mpi/buffers.h"
+#include "compat/mpi/communicators.h"
 #include "compat/mpi/errors.h"
 
 namespace rondo::compat {
@@ -71,13 +72,15 @@ inline Reason erroneousIf(bool wrong) { return wrong ? Reason::erroneous : Reaso
 
 /// MPICH's error for a rank whose own block begins at the same address on both sides: `before`
 /// elements after the begin of the whole buffer. Open MPI accepts such calls.
-inline int aliasError(const Side& whole, std::ptrdiff_t before, const Side& own) {
+inline int aliasError(const Counterpart& at, const Side& whole, std::ptrdiff_t before,
+                      const Side& own) {
   if (kForOpenMpi || whole.inPlace() || own.inPlace() || whole.type != own.type ||
       whole.count == 0 || own.count == 0)
     return MPI_SUCCESS;
   const std::ptrdiff_t distance =
       static_cast<const std::byte*>(own.buffer) - static_cast<const std::byte*>(whole.buffer);
-  const bool same = distance == before * static_cast<std::ptrdiff_t>(shapeOf(own.type).size);
+  const Shape shape = Staging(at.handle).shapeOf(own.type);
+  const bool same = distance == before * static_cast<std::ptrdiff_t>(shape.size);
   return same ? MPI_ERR_BUFFER : MPI_SUCCESS;
 }
 

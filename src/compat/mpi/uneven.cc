@@ -23,7 +23,7 @@ struct Scatterv {
   }
   int aliasError(const Counterpart& at) const {
     if (at.rank != root) return MPI_SUCCESS;
-    return compat::aliasError(send.side(root), send.displacements[root], receive);
+    return compat::aliasError(at, send.side(root), send.displacements[root], receive);
   }
   std::size_t bytes(int rank, int) const {
     return receive.inPlace() ? send.side(rank).bytes() : receive.bytes();
@@ -64,7 +64,7 @@ struct Gatherv {
   }
   int aliasError(const Counterpart& at) const {
     if (at.rank != root) return MPI_SUCCESS;
-    return compat::aliasError(receive.side(root), receive.displacements[root], send);
+    return compat::aliasError(at, receive.side(root), receive.displacements[root], send);
   }
   std::size_t bytes(int rank, int) const {
     return send.inPlace() ? receive.side(rank).bytes() : send.bytes();
@@ -101,7 +101,7 @@ struct Allgatherv {
     return erroneousIf(receive.wrong(at.size) || (!send.inPlace() && send.wrong()));
   }
   int aliasError(const Counterpart& at) const {
-    return compat::aliasError(receive.side(at.rank), receive.displacements[at.rank], send);
+    return compat::aliasError(at, receive.side(at.rank), receive.displacements[at.rank], send);
   }
   std::size_t bytes(int rank, int) const {
     return send.inPlace() ? receive.side(rank).bytes() : send.bytes();

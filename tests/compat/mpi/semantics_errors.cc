@@ -33,7 +33,10 @@ std::vector<int> makeErroneousCalls(const Library& l, MPI_Comm comm) {
       l.Bcast(in.data(), -1, MPI_INT, 0, comm),
       l.Bcast(in.data(), 1, MPI_DATATYPE_NULL, 0, comm),
       l.Bcast(in.data(), 1, uncommitted, 0, comm),
+      l.Bcast(in.data(), 1, MPI_Datatype{}, 0, comm),
+      l.Gather(in.data(), 1, MPI_Datatype{}, out.data(), 1, MPI_Datatype{}, 0, comm),
       l.Bcast(in.data(), 1, MPI_INT, 0, MPI_COMM_NULL),
+      l.Bcast(in.data(), 1, MPI_INT, 0, MPI_Comm{}),
       l.Allreduce(in.data(), out.data(), 1, MPI_DATATYPE_NULL, MPI_SUM, comm),
       l.Allreduce(in.data(), out.data(), 1, MPI_INT, MPI_OP_NULL, comm),
       l.Allreduce(in.data(), out.data(), 1, MPI_INT, MPI_SUM, MPI_COMM_NULL),
@@ -43,6 +46,7 @@ std::vector<int> makeErroneousCalls(const Library& l, MPI_Comm comm) {
       l.Barrier(MPI_COMM_NULL),
       l.Iallreduce(in.data(), out.data(), 1, MPI_DATATYPE_NULL, MPI_SUM, comm, &request),
       l.Ibcast(in.data(), 1, MPI_INT, p, comm, &request),
+      l.Ibcast(in.data(), 1, MPI_INT, 0, MPI_Comm{}, &request),
   };
   MPI_Type_free(&uncommitted);
   return codes;
@@ -187,10 +191,6 @@ void checkTruncate() {
       "Allreduce of 4 and 5 on MPI_COMM_WORLD");
 }
 
-/// The same with the fatal handler: the job ends.
-void checkFatal() {
-  const int more = rankIn(MPI_COMM_WORLD) == 0 ? 0 : 1;
-  std::array<int, 8> in{};
 /// The same in a nonblocking call whose communicator the program frees meanwhile: the error goes to
 /// the handler that the communicator had. The last rank is late, so that the others' calls are in
 /// flight.
@@ -215,6 +215,10 @@ void checkFreedError() {
   MPI_Errhandler_free(&handler);
 }
 
+/// The same with the fatal handler: the job ends.
+void checkFatal() {
+  const int more = rankIn(MPI_COMM_WORLD) == 0 ? 0 : 1;
+  std::array<int, 8> in{};
   std::array<int, 8> out{};
   MPI_Allreduce(in.data(), out.data(), 4 + more, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   std::this_thread::sleep_for(std::chrono::seconds(60));
