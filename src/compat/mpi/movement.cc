@@ -16,7 +16,11 @@ struct Bcast {
   Side side;
   int root;
 
-  Reason refuse() const { return Reason::none; }
+  Reason refuse() {
+    // MPICH does not look at the type of no elements.
+    if (!kForOpenMpi && side.count == 0 && side.type == MPI_DATATYPE_NULL) side.type = MPI_BYTE;
+    return Reason::none;
+  }
   Reason refuse(const Counterpart& at) const {
     return erroneousIf(rootWrong(root, at.size) || side.wrong());
   }

@@ -28,7 +28,7 @@ REASONS = {"an operator that Rondo does not have",
 SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": [1, 3],
              "finalize": [1, 3], "freed": [1, 3], "columns": [1, 2, 5], "bottom": [1, 3],
              "unsigned": [1, 3], "nan": [1, 3], "late": [3], "stopped": [3], "refused": [1, 3],
-             "aliased": [1, 3], "idup": [1, 3], "errors": [1, 3],
+             "aliased": [1, 3], "nothing": [3], "idup": [1, 3], "errors": [1, 3],
              "handler": [1, 3], "truncate": [2, 3], "freed_error": [3], "descriptors": [3],
              "callback": [1, 4], "contiguous": [1, 3], "large_element": [1],
              "attributes": [1, 3], "get_status": [2]}

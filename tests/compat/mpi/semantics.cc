@@ -82,6 +82,7 @@ constexpr Check kChecks[] = {{"ordering", checkOrdering},
                              {"large_element", checkLargeElement},
                              {"attributes", checkAttributes},
                              {"get_status", checkGetStatus},
+                             {"nothing", checkNothing},
                              {"freed_error", checkFreedError}};
 
 } // namespace

@@ -46,6 +46,7 @@ void checkCallback();
 // semantics_refused.cc
 void checkRefused();
 void checkAliased();
+void checkNothing();
 // semantics_errors.cc
 void checkErrors();
 void checkStatistics();
