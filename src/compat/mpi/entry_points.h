@@ -63,11 +63,10 @@ int passOn(Function* function, int (*with_ints)(Parameters...), MPI_Comm comm,
   RONDO_MPI_EXPORT(i_name##suffix);                                                                \
   }
 
-#if defined(OPEN_MPI) && MPI_VERSION < 4
-// mpi4py would call large-count forms if it found them, although Open MPI has none.
-#define RONDO_MPI_LARGE(...)
-#else
+#if RONDO_MPI_NEWER
 #define RONDO_MPI_LARGE(...) RONDO_MPI_PAIR(__VA_ARGS__)
+#else
+#define RONDO_MPI_LARGE(...)
 #endif
 
 /// `form` and `arguments` are in parentheses; behind them stand the parameters before the

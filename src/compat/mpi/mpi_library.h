@@ -142,6 +142,14 @@ inline const MpiLibrary& mpi() {
   return library;
 }
 
+// Programs look for newer functions by name, as mpi4py does, and call those that they find. Open
+// MPI has none up to release 5, so its interposer exports none.
+#if defined(OPEN_MPI) && MPI_VERSION < 4
+#define RONDO_MPI_NEWER 0
+#else
+#define RONDO_MPI_NEWER 1
+#endif
+
 /// For the definition of a function that not every mpi.h declares.
 #define RONDO_MPI_VISIBLE __attribute__((visibility("default")))
 

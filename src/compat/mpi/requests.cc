@@ -343,6 +343,7 @@ extern "C" int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status
   return mpi().Request_get_status(request, flag, status);
 }
 
+#if RONDO_MPI_NEWER
 extern "C" RONDO_MPI_VISIBLE int MPI_Request_get_status_any(int count, const MPI_Request requests[],
                                                             int* index, int* flag,
                                                             MPI_Status* status) {
@@ -369,6 +370,11 @@ extern "C" RONDO_MPI_VISIBLE int MPI_Request_get_status_some(int count,
                    statuses);
 }
 
+RONDO_MPI_EXPORT(Request_get_status_any);
+RONDO_MPI_EXPORT(Request_get_status_all);
+RONDO_MPI_EXPORT(Request_get_status_some);
+#endif
+
 RONDO_MPI_EXPORT(Wait);
 RONDO_MPI_EXPORT(Test);
 RONDO_MPI_EXPORT(Waitall);
@@ -378,6 +384,3 @@ RONDO_MPI_EXPORT(Testany);
 RONDO_MPI_EXPORT(Waitsome);
 RONDO_MPI_EXPORT(Testsome);
 RONDO_MPI_EXPORT(Request_get_status);
-RONDO_MPI_EXPORT(Request_get_status_any);
-RONDO_MPI_EXPORT(Request_get_status_all);
-RONDO_MPI_EXPORT(Request_get_status_some);

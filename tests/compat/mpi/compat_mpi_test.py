@@ -254,7 +254,8 @@ def check_unfinalized(options, ranks, check, transport):
 
 def check_needed(options):
     """The interposer is not linked to an MPI library, so it works with any of the same ABI. It has
-    the collectives' large-count forms, except for Open MPI, which has none."""
+    the collectives' large-count forms and the functions of MPI 4.1, except for Open MPI, which has
+    none."""
     output = subprocess.run(["readelf", "-d", options.library], stdout=subprocess.PIPE, text=True,
                             check=True).stdout
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output)
@@ -264,6 +265,9 @@ def check_needed(options):
         print(f"ok: {options.library.name} needs no MPI library", flush=True)
     output = subprocess.run(["nm", "-D", "--defined-only", options.library], stdout=subprocess.PIPE,
                             text=True, check=True).stdout
+    newer = re.findall(r"\bMPI_Request_get_status_\w+", output)
+    if len(newer) != (3 if options.mpi == "mpich" else 0):
+        fail(f"{options.library.name} has the functions of MPI 4.1 {sorted(newer)}")
     large = set(re.findall(r"\b(\w+)_c$", output, re.MULTILINE))
     wanted = {prefix + name for name in with_immediate(COLLECTIVES[:-1])
               for prefix in ["MPI_", "PMPI_"]}
