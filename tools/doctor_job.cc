@@ -191,8 +191,8 @@ bool anyFatal(const std::vector<DoctorFinding>& found) {
                      [](const DoctorFinding& one) { return one.fatal; });
 }
 
-/// Why the communicator failed, with the same error on all ranks, or (not `joined`) could not be
-/// made, of which this rank's own findings may be the cause. Empty: another rank says it.
+/// What this rank prints about the failure; empty: another rank prints it. `joined`: all ranks had
+/// met and have this error. Otherwise this rank's own fatal findings may be the cause.
 std::vector<DoctorFinding> failureOf(const Error& error, const LaunchInfo& launch, bool joined,
                                      const std::vector<DoctorFinding>& own) {
   const std::string here = "rank " + std::to_string(launch.rank) + " on " + hostName() + ": ";

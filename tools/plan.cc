@@ -134,7 +134,7 @@ Collective collectiveOf(const PlanConfig& config) {
   return config.collective.empty() ? Collective::allreduce : parseCollective(config.collective);
 }
 
-/// Those of --bytes; of a collective without data 0.
+/// The sizes of --bytes, or else of `otherwise`; {0} for a collective that moves no data.
 std::vector<std::size_t> sizesOf(const PlanConfig& config, const std::string& otherwise) {
   if (!traits(collectiveOf(config)).movesData()) return {0};
   std::vector<std::size_t> sizes;

@@ -19,16 +19,16 @@ namespace rondo::tools {
 
 namespace {
 
-/// Messages of a plan that are counted. More take gigabytes, because all ranks' plans are in
-/// memory.
+/// Plans with more messages are predicted, but not built and counted: all ranks' plans together
+/// would take gigabytes.
 constexpr std::uint64_t kMostCounted = 10'000'000;
 
 /// One algorithm, with one prediction for each size.
 struct Line {
   plan::Choice choice;
-  std::optional<plan::Counts> counts = {}; ///< nothing if it is too large
-  std::vector<double> seconds = {};        ///< empty if it is too large to be simulated
-  std::string too_large = {};              ///< "is not predicted: WHY"
+  std::optional<plan::Counts> counts = {}; ///< nothing: too_large says why
+  std::vector<double> seconds = {};        ///< empty: too_large says why
+  std::string too_large = {};              ///< "is not predicted: WHY" or "is not counted: WHY"
 
   double last() const {
     return seconds.empty() ? std::numeric_limits<double>::infinity() : seconds.back();

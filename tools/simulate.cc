@@ -89,7 +89,7 @@ std::string simulatedTable(const std::vector<SimulateRow>& rows) {
     if (!row.too_large.empty())
       text += row.algorithm + " of " + bytesText(row.bytes) +
               " is not simulated: " + row.too_large +
-              ". Its time is that of the formula in its file\n";
+              ". Its time is from the formula of the algorithm\n";
     else if (!row.outcome.stuck.empty())
       text += row.algorithm + " never ends: " + row.outcome.stuck + "\n";
   return text;

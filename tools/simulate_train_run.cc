@@ -91,7 +91,7 @@ std::vector<std::string> CallTimes::formulas() const {
     if (!plans.too_large.empty())
       lines.push_back(call.second + " for " + std::string(name(call.first)) + " on " +
                       std::to_string(ranks_) + " ranks is not simulated: " + plans.too_large +
-                      ". Its time is that of the formula in its file");
+                      ". Its time is from the formula of the algorithm");
   return lines;
 }
 

@@ -26,10 +26,10 @@ class CallTimes {
   /// `per_node`: ranks of a node; 0: all ranks are on one.
   CallTimes(const PlannedNetwork& network, std::string algorithms, int ranks, int per_node);
 
-  /// By the algorithm's formula if the call is too large to be simulated. Throws
+  /// The time; by the algorithm's formula if the call is too large to be simulated. Throws
   /// Error(invalid_argument) if no algorithm supports the call, or it never ends.
   double call(Collective collective, double bytes);
-  /// A line for each algorithm whose formula gave a time, with the reason.
+  /// A line for each collective and algorithm that a formula timed, with the reason.
   std::vector<std::string> formulas() const;
   /// Of one message between two ranks. Throws Error(invalid_argument) if their link is dead.
   double message(int from, int to, double bytes);
@@ -52,7 +52,7 @@ class CallTimes {
   const std::string algorithms_;
   const int ranks_, per_node_;
   plan::Layout layout_;
-  std::map<std::pair<Collective, std::string>, Plans> plans_; ///< by algorithm
+  std::map<std::pair<Collective, std::string>, Plans> plans_; ///< by collective, algorithm
   std::map<std::pair<Collective, double>, double> calls_;
   std::map<std::tuple<bool, double, double>, double> messages_; ///< by node, factor and bytes
 };

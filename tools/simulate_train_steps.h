@@ -20,8 +20,8 @@ struct StepQuestion {
   const TrainOptions& options;
   int ranks = 1;
   int steps = 3; ///< simulated one after the other, so that one step may overlap with the next
-  /// The processor that computes also moves the bytes, so that nothing overlaps. Pipelines and
-  /// parameter servers do not model this: their messages overlap with passes.
+  /// The processor that computes also moves the bytes, so that nothing overlaps. Not modelled for
+  /// pipelines and parameter servers: their messages overlap with passes.
   bool one_processor = false;
   /// The processor of each rank, if ranks share processors; otherwise empty.
   std::vector<int> processors = {};

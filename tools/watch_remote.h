@@ -24,7 +24,7 @@ class DumpStream {
   /// Whether the first dump may still come: none has come, the command runs, and less than 10 s
   /// have passed. Reads what has come.
   bool awaitsFirst();
-  /// Why there is no news, or not all of it; empty: there is.
+  /// What is wrong: no dumps come, or some are left out. Empty if all is well.
   std::string trouble() const;
 
  private:

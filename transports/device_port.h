@@ -28,8 +28,8 @@ struct DeviceParts {
 std::unique_ptr<Port> devicePort(DeviceParts parts, const Context& context);
 
 /// What the transports of a communicator's ranks own together if the ranks are threads of one
-/// process. It exists as long as one of them: a rank may send and leave before its peer opens the
-/// other end of the channel.
+/// process. It exists until the last of these transports ends: a rank may send and leave before its
+/// peer opens the other end of the channel.
 struct Together {
   struct Channel {
     DeviceParts parts;

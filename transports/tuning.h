@@ -91,12 +91,13 @@ inline bool takingLinesPays() {
 /// 97 / 106.
 inline constexpr std::size_t kTakeMovedBelow = kLargeBodyBytes + 1;
 
-/// Where takingLinesPays(): a result that goes to slots in bodies of kLargeBodyBytes and above,
-/// whose lines are not taken, is computed in blocks of this size, and each block is then copied to
-/// the slots. For a copy of this size memcpy() uses `rep movsb`, which replaces whole lines; each
-/// store of a kernel waits until this core owns the line. AMD Zen 5, AllReduce of 2 processes by
-/// direct, us, computed in the slots / copied to them: 256 KiB 8.9 / 8.9, 1 MiB 44 / 46, and while
-/// the cores did not share a cache 32 / 18 and 125 / 56. Blocks of 8 KiB and 32 KiB are as fast.
+/// Where takingLinesPays(): if a result goes to slots in bodies of kLargeBodyBytes and above (whose
+/// lines receivers do not take), it is computed in blocks of this size, and each block is then
+/// copied to the slots. For a copy of this size memcpy() uses `rep movsb`, which replaces whole
+/// lines, while each store of a reduction waits until this core owns the line. AMD Zen 5, AllReduce
+/// of 2 processes by direct, us, computed in the slots / copied to them: 256 KiB 8.9 / 9.4, 1 MiB
+/// 44 / 48, and while the cores did not share a cache 32 / 18 and 125 / 56. Blocks of 32 KiB are as
+/// fast.
 inline constexpr std::size_t kCopiedBlock = std::size_t{16} << 10;
 
 /// Bodies up to this size use three quarters of kReuseBytes, so that slots and lines together stay

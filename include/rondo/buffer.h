@@ -39,9 +39,9 @@ class RONDO_API Buffer {
   std::size_t size() const; ///< bytes
 
   /// Frees the memory of allocate(). Makes the memory of registerBuffer() private again, with its
-  /// contents, unless another Buffer has the same memory. If a call still uses it, throws
-  /// Error(invalid_argument) that names the call, and changes nothing. For memory of allocate(),
-  /// only calls of the communicator that made the buffer are detected.
+  /// contents; if another Buffer has the same memory, only empties this one. Otherwise, if a call
+  /// still uses the memory, throws Error(invalid_argument) that names the call, and changes
+  /// nothing. For memory of allocate(), only calls of the communicator that made it are detected.
   void release();
 
  private:

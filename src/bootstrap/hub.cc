@@ -101,7 +101,7 @@ void Hub::Impl::accept(net::Accepted peer) {
   if (wrong.empty()) wrong = otherTls(makeWorld(size), peer.hello);
   if (!wrong.empty()) {
     ++rejected_;
-    // A rank may try again and again.
+    // Repeats are only traced: a rank may try again and again.
     base::log(refusals_.insert(wrong).second ? LogLevel::warn : LogLevel::trace,
               "a rank was refused: ", wrong);
     auto link = Link::open(loop_, std::move(peer.socket), peer.session_key, Link::Side::hub, {});

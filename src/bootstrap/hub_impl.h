@@ -232,7 +232,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: closed, or ranks come by the Standby
   std::map<int, World> worlds_;                   ///< by size
   std::atomic<std::uint64_t> rejected_{0};
-  std::set<std::string> refusals_;               ///< the reasons that were logged
+  std::set<std::string> refusals_;               ///< the reasons that were warned of
   std::map<std::uint64_t, Applicant> newcomers_; ///< in the order in which they came
   std::uint64_t knocks_ = 0;
   std::optional<frames::Seat> seats_; ///< the first rank for newcomers

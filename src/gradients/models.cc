@@ -18,8 +18,8 @@ std::size_t Parameter::count() const {
 namespace gradients {
 namespace {
 
-/// For example "conv1.weight float [32, 1, 3, 3]". A null pointer counts too, so that no rank waits
-/// for one that has it.
+/// For example "conv1.weight float [32, 1, 3, 3]". The text tells whether the value is null, so
+/// that all ranks see that one has a null value and fail, and none waits for it.
 std::string describe(const Parameter& parameter) {
   std::string text = parameter.name + " " + std::string(name(parameter.type)) + " [";
   for (std::size_t extent : parameter.shape)

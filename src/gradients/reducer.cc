@@ -99,8 +99,8 @@ Communicator& GradientReducer::Impl::communicatorOf(std::size_t slot) const {
   return *communicators_[slot % communicators_.size()];
 }
 
-/// Forms buckets. Gradients that are stored in buckets move with them. Throws before it changes
-/// anything.
+/// Forms new buckets, and moves the gradients that the old ones store. If it throws, nothing has
+/// changed.
 void GradientReducer::Impl::form(const std::vector<std::size_t>& order) {
   std::vector<Slot> slots;
   std::vector<Entry> entries = entries_;

@@ -17,12 +17,13 @@ namespace {
 /// Number of channel indices that a part may use.
 constexpr int kChannelsOfPart = 1 << 10;
 
-/// The last steps of each lane that touch and that write a chunk of the rank's memory.
+/// For each chunk of the rank's memory and each lane: the last step that uses it, and the last that
+/// writes it.
 class LastUses {
  public:
   struct Use {
     std::uint32_t lane;
-    std::size_t touched, written; ///< one after the step; 0: none
+    std::size_t touched, written; ///< number of the step plus 1; 0: none
   };
 
   /// Calls visit(use, whether the step writes the chunk) for the uses of all chunks of a step.
@@ -263,7 +264,7 @@ class Composer {
       std::vector<std::size_t> waited(first, 0); // steps of each earlier lane already waited for
       for (Step& step : plan_.lanes[lane].steps) {
         std::vector<std::size_t> last = waited;
-        // What a step writes nobody may still use; what it reads must have been written.
+        // A step waits for the last use of what it writes, and for the last write of what it reads.
         uses_.visit(step, [&](const LastUses::Use& use, bool writes) {
           last[use.lane] = std::max(last[use.lane], writes ? use.touched : use.written);
         });

@@ -23,9 +23,9 @@ struct Phased {
 /// rank. A rail is the set of ranks with the same place in all nodes.
 class Division {
  public:
-  /// Sets Part::algorithm, and may take the layout out of the part's spec, which has the lower
-  /// levels of a node. The result must not depend on the numbers of the part's ranks. Returns false
-  /// if no algorithm can do the part.
+  /// Sets Part::algorithm. Part::spec comes with the layout inside the node, which this function
+  /// may remove. The result may depend on how many ranks the part has, but not on which ones.
+  /// Returns false if no algorithm can do the part.
   using Pick = bool (*)(const Spec& whole, Level, Part&);
 
   /// `rank` -1: no rank's memory; the parts are complete except for places. `spec` must outlive

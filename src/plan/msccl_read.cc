@@ -28,9 +28,9 @@ constexpr int kMostGpus = 4096, kMostChunks = 1 << 20, kMostBlocks = 4096, kMost
 /// Chunks of all buffers, and steps times thread blocks of a gpu: what the checker keeps for each.
 constexpr std::uint64_t kMostCells = 1 << 25, kMostClocks = 1 << 27;
 
-/// Counts what a file makes of its steps: each chunk that a step moves, each wait. A step has about
-/// 100 bytes of text, and moves up to half of a buffer. An exported halving_doubling of 1024 ranks
-/// has 0.6 of them for each byte.
+/// Counts the chunks that the steps of a file move, and their waits. A step has about 100 bytes of
+/// text, and moves up to half of a buffer. An exported halving_doubling of 1024 ranks has 0.6 moves
+/// and waits for each byte of its text.
 class Budget {
  public:
   Budget(std::size_t bytes, const std::string& file)

@@ -375,7 +375,7 @@ TEST_CASE("a unique id with any damaged bit is refused") {
 }
 
 // Proves: a rank that tries again, ten times a second, does not fill the log.
-TEST_CASE("a hub logs each reason for a refusal once") {
+TEST_CASE("a hub warns once of each reason for a refusal") {
   const std::string path = "/tmp/rondo_intruder_test." + std::to_string(::getpid());
   base::configureLog(LogLevel::warn, path);
   {

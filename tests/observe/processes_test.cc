@@ -43,8 +43,9 @@ TEST_CASE("processes: a search for descendants skips one that ends during the se
   for (int i = 0; i < 100; ++i) CHECK_NOTHROW(lookUntilItEnds([](pid_t) { tools::descendants(); }));
 }
 
-TEST_CASE("processes: a user without other processes has no record, and without /proc it is told",
-          "[command]") {
+TEST_CASE(
+    "processes: a user without other processes has no record, and a missing /proc is an error",
+    "[command]") {
   const std::string space = "unshare --mount --pid --fork --mount-proc ";
   if (shell(space + "true").status != 0) {
     WARN("not run: it needs root, for namespaces");

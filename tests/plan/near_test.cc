@@ -42,7 +42,7 @@ TEST_CASE("ranks of a node are adjacent, inside it those of a socket, and the ro
   CHECK(nearOrder({Collective::allreduce, 3}) == Order{0, 1, 2});
 }
 
-TEST_CASE("ranks are in the order of their groups, after those of the root") {
+TEST_CASE("ranks are in the order of their groups, and the root's groups come first") {
   std::mt19937 random(8);
   for (int run = 0; run < 200; ++run) {
     const int ranks = 1 + static_cast<int>(random() % 20);

@@ -129,9 +129,8 @@ TEST_CASE("simulate: a million ranks have the time of the formula, and the outpu
   const std::string call = "$RONDO simulate allreduce -p 1000000 --bytes 1M --ideal 1,1 ";
   const Outcome table = shell(call);
   CHECK(table.status == 0);
-  CHECK(
-      table.out.find("ring of 1M is not simulated: more than 65536 ranks. Its time is that of the "
-                     "formula in its file") != std::string::npos);
+  CHECK(table.out.find("ring of 1M is not simulated: more than 65536 ranks. Its time is from the "
+                       "formula of the algorithm") != std::string::npos);
   const auto json = nlohmann::json::parse(shell(call + "--algorithm ring --json").out);
   const double each = 1e-6 + 1048576 / 1e6 * 1e-9;
   CHECK(json["rows"][0]["formula_us"].get<double>() == Approx(2 * 999999 * each * 1e6));

@@ -392,7 +392,7 @@ TEST_CASE("calls that are too large to simulate have the time of the formula, an
   CHECK(times.call(Collective::allreduce, 4096) == formula);
   const std::string line =
       "oneshot for allreduce on 8192 ranks is not simulated: more than 50 million blocks to send. "
-      "Its time is that of the formula in its file";
+      "Its time is from the formula of the algorithm";
   CHECK(times.formulas() == std::vector{line});
   const std::string command =
       "$RONDO simulate train --model mlp --tflops 1 --algorithm oneshot -p 4,8192";

@@ -14,7 +14,8 @@
 namespace rondo::transport::ucx {
 
 /// The list of all workers of this process. A forked child never uses it, so its mutex needs no
-/// NoFork. With one, join() would wait for a visitor whose worker logs, which waits for the NoFork.
+/// NoFork. If join() held one, it could wait for a thread in visit(), which has this mutex, while
+/// the worker that this thread polls logs and so waits for the NoFork: a deadlock.
 class Channels::Company {
  public:
   static void join(Channels* one) {

@@ -71,8 +71,8 @@ std::byte* Staging::memory(std::size_t bytes) {
 
 /// For a type that is not predefined.
 Shape Staging::shapeOfCommitted(MPI_Datatype type) const {
-  // First, since it reports a wrong handle, or a type that is not committed, to the communicator's
-  // error handler. The functions that analyse types have no communicator.
+  // MPI_Pack comes first: it has a communicator, whose error handler gets the error of a wrong
+  // handle or of a type that is not committed. The functions that analyse types have none.
   char nothing = 0;
   int position = 0;
   check(mpi().Pack(&nothing, 0, type, &nothing, 1, &position, comm_));

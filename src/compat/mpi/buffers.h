@@ -116,8 +116,8 @@ class Staging {
     return known ? compat::shapeOf(*known) : shapeOfCommitted(type);
   }
 
-  /// The call has begun and outlives the program's function. The program may free the communicator
-  /// and the types before the call ends: from here on errors of the MPI library go to
+  /// The call has begun, and goes on after its MPI_I... function returns. The program may free the
+  /// communicator and the types before the call ends: from here on errors of the MPI library go to
   /// MPI_COMM_SELF, and types of this object's own describe the data.
   void letGo();
 

@@ -17,7 +17,7 @@ struct Bcast {
   int root;
 
   Reason refuse() {
-    // MPICH does not look at the type of no elements.
+    // MPICH ignores the type if the count is 0.
     if (!kForOpenMpi && side.count == 0 && side.type == MPI_DATATYPE_NULL) side.type = MPI_BYTE;
     return Reason::none;
   }

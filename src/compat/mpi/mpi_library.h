@@ -142,8 +142,8 @@ inline const MpiLibrary& mpi() {
   return library;
 }
 
-// Programs look for newer functions by name, as mpi4py does, and call those that they find. Open
-// MPI has none up to release 5, so its interposer exports none.
+// Programs look up functions of MPI 4.1 by name, as mpi4py does, and call those that they find.
+// Open MPI 5 and older have none, so the interposer for them exports none.
 #if defined(OPEN_MPI) && MPI_VERSION < 4
 #define RONDO_MPI_NEWER 0
 #else

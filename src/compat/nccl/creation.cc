@@ -52,7 +52,7 @@ Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size) {
 
 namespace {
 
-/// `comm`: where the program has the handle, or null if this rank is not in the communicator.
+/// `*comm`: the program's handle, or null if this rank is not in the new communicator.
 ncclResult_t finishOrReturn(ncclComm& handle, bool blocking, ncclComm_t* comm) {
   if (Groups::open()) {
     Groups::add(handle, blocking, *comm != nullptr);

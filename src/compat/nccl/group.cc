@@ -56,7 +56,7 @@ std::unique_ptr<State> leave() {
 
 /// Finishes the communicators that were created in the group. An error of one communicator is the
 /// error of the group, and none of the group's calls are made. If the group has an error already,
-/// aborts the creations: ranks that had the same error do not come.
+/// aborts the creations, since ranks that got the same error may never take part.
 ncclResult_t finishMaking(State& group) {
   ncclResult_t result = ncclSuccess;
   if (group.failed) {
