@@ -6,6 +6,7 @@
 
 #include "bootstrap/session.h"
 #include "comm/communicator_impl.h"
+#include "comm/work_state.h"
 
 namespace rondo::detail {
 
@@ -20,5 +21,7 @@ void Shims::decline(const Rendezvous& meet, const Error& why, const Options& opt
   const int culprit = why.culprit() < 0 ? meet.rank() : why.culprit();
   bootstrap::Session::decline(meet, {why.code(), why.what(), culprit}, options);
 }
+
+bool Shims::ended(const Work& work) { return comm::WorkState::ended(work); }
 
 } // namespace rondo::detail

@@ -35,6 +35,7 @@ class WorkState : public std::enable_shared_from_this<WorkState> {
   /// Ends a call that the engine does not have.
   void endAtOnce(const Error& error);
 
+  static bool ended(const Work& work) { return !work.state_ || work.state_->done(); }
   static Work handle(std::shared_ptr<WorkState> state) { return Work(std::move(state)); }
 };
 

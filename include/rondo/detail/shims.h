@@ -10,6 +10,7 @@
 #include "rondo/export.h"
 #include "rondo/options.h"
 #include "rondo/rendezvous.h"
+#include "rondo/work.h"
 
 namespace rondo::detail {
 
@@ -32,6 +33,9 @@ struct RONDO_API Shims {
   /// Rendezvous has made before go on; it cannot make another one. Throws Error(init_failed) if the
   /// rendezvous cannot be reached. If it is lost after that, the others wait until their deadline.
   static void decline(const Rendezvous& meet, const Error& why, const Options& options);
+
+  /// Does what work.test() does, but makes no progress.
+  static bool ended(const Work& work);
 };
 
 } // namespace rondo::detail

@@ -7,8 +7,10 @@
 #include <deque>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "compat/nccl/handle.h"
+#include "rondo/detail/shims.h"
 
 namespace rondo::compat::nccl {
 
@@ -40,6 +42,13 @@ class OperatorNumbers {
   std::deque<ncclRedOp_t> free_;
 };
 
+/// Whether the call is done. Makes progress unless `polled`, which it sets: one poll is for all
+/// calls of a communicator.
+bool ended(Work& call, bool& polled) {
+  if (detail::Shims::ended(call)) return true;
+  return !std::exchange(polled, true) && call.test();
+}
+
 } // namespace
 
 Member::~Member() {
@@ -47,8 +56,9 @@ Member::~Member() {
 }
 
 void Member::sweep() {
-  std::erase_if(started_, [this](Work& one) {
-    if (!one.test()) return false;
+  bool polled = false;
+  std::erase_if(started_, [&](Work& one) {
+    if (!ended(one, polled)) return false;
     try {
       one.wait();
     } catch (const Error&) {
@@ -67,8 +77,9 @@ void Member::sweep() {
 ncclResult_t Member::started(std::span<Work> works) {
   std::optional<Refusal> failed;
   std::vector<Work> in_flight;
+  bool polled = false;
   for (Work& work : works) {
-    if (!waits() && !work.test()) {
+    if (!waits() && !ended(work, polled)) {
       in_flight.push_back(std::move(work));
       continue;
     }
