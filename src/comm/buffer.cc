@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "comm/communicator_impl.h"
-#include "comm/communicators.h"
 #include "comm/region.h"
 #include "rondo/error.h"
 
@@ -44,7 +43,7 @@ void Buffer::release() {
   if (!region_) return;
   // Registered memory is the program's, so calls of other communicators may rightly use it.
   if (region_->adopted()) {
-    if (region_.use_count() == 1) comm::Communicators::refuseInUse(region_->memory(), kReleased);
+    comm::Region::drop(region_, kReleased);
   } else if (const auto communicator = communicator_.lock()) {
     communicator->refuseInUse(region_->memory(), kReleased);
   }

@@ -373,7 +373,9 @@ Buffer CommunicatorImpl::keep(std::shared_ptr<Region> region) {
 
 void CommunicatorImpl::refuseInUse(std::span<const std::byte> memory, const std::string& what) {
   if (::getpid() != process_) return; // a forked child makes no calls
-  if (engine_->idle()) return;        // the lock would cost the other threads time
+  // Calls on a GPU use no such memory, and one that waits for channels keeps the lock.
+  if (options_.device >= 0) return;
+  if (engine_->idle()) return; // the lock would cost the other threads time
   const ProgressLoop::Lock lock(progress_loop_);
   const auto overlaps = [&memory](const std::byte* buffer, const engine::UsedBytes& used) {
     const std::less<> before;

@@ -49,10 +49,25 @@ bool privateAnonymous(std::uintptr_t from, std::uintptr_t to) {
   return false;
 }
 
-/// The regions of adopt() that exist.
+/// The regions of adopt(). All references to them are made and dropped with the mutex held, except
+/// those that are moved.
 struct Adopted {
+  struct Known {
+    void* data;
+    std::size_t bytes;
+    std::weak_ptr<Region> region;
+  };
+  const pid_t process = ::getpid();
   std::mutex mutex;
-  std::vector<std::weak_ptr<Region>> regions;
+  std::vector<Known> regions;
+
+  /// Needs the mutex.
+  std::shared_ptr<Region> find(void* data, std::size_t bytes) {
+    std::erase_if(regions, [](const Known& one) { return one.region.expired(); });
+    for (const Known& one : regions)
+      if (one.data == data && one.bytes == bytes) return one.region.lock();
+    return nullptr;
+  }
 };
 Adopted& adoptedRegions() {
   static auto& one = *new Adopted; // never destroyed: programs may register while they exit
@@ -77,15 +92,32 @@ std::unique_ptr<Region> Region::allocate(std::size_t bytes) {
 }
 
 std::shared_ptr<Region> Region::adopt(void* data, std::size_t bytes) {
-  const std::lock_guard lock(adoptedRegions().mutex);
-  auto& regions = adoptedRegions().regions;
-  std::erase_if(regions, [](const auto& one) { return one.expired(); });
-  for (const std::weak_ptr<Region>& one : regions)
-    if (auto region = one.lock(); region && region->data_ == data && region->bytes_ == bytes)
-      return region;
+  Adopted& all = adoptedRegions();
+  {
+    const std::lock_guard lock(all.mutex);
+    if (auto known = all.find(data, bytes)) return known;
+  }
+  // Without the mutex: this may wait for other threads' calls.
+  Communicators::refuseInUse({static_cast<const std::byte*>(data), bytes},
+                             "registerBuffer: called");
+  const std::lock_guard lock(all.mutex);
+  if (auto known = all.find(data, bytes)) return known;
   auto region = newlyAdopted(data, bytes);
-  regions.push_back(region);
+  all.regions.push_back({data, bytes, region});
   return region;
+}
+
+void Region::drop(std::shared_ptr<Region>& one, const std::string& what) {
+  if (::getpid() != adoptedRegions().process) return one.reset(); // a forked child
+  const auto dropped = [&one](bool last_too) {
+    const std::lock_guard lock(adoptedRegions().mutex);
+    if (!last_too && one.use_count() == 1) return false;
+    one.reset();
+    return true;
+  };
+  if (dropped(false)) return;
+  Communicators::refuseInUse(one->memory(), what);
+  dropped(true);
 }
 
 std::shared_ptr<Region> Region::newlyAdopted(void* data, std::size_t bytes) {
@@ -101,8 +133,6 @@ std::shared_ptr<Region> Region::newlyAdopted(void* data, std::size_t bytes) {
                 "registerBuffer: " + range +
                     " are not private anonymous memory that may be read and written: use "
                     "Communicator::allocate");
-  Communicators::refuseInUse({static_cast<const std::byte*>(data), bytes},
-                             "registerBuffer: called");
   auto file = std::make_unique<base::SharedRegion>(bytes);
   {
     const auto copy = base::mapMemoryFile(file->fd(), bytes, PROT_READ | PROT_WRITE);

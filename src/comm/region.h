@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace rondo::comm {
 
@@ -16,6 +17,9 @@ class Region {
   /// is adopted already. Throws Error(invalid_argument) when it is not whole pages or a call in
   /// flight uses it, Error(unsupported) when it is not private anonymous memory, Error(system).
   static std::shared_ptr<Region> adopt(void* data, std::size_t bytes);
+  /// Drops a reference to adopted memory. If it is the last one and a call in flight uses the
+  /// memory, throws Error(invalid_argument) whose text begins with `what`, and changes nothing.
+  static void drop(std::shared_ptr<Region>& one, const std::string& what);
   /// Allocated memory is unmapped, adopted memory becomes private again.
   ~Region();
   Region(const Region&) = delete;
