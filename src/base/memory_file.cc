@@ -66,10 +66,9 @@ std::size_t pageSize() {
 
 /// Maps memory that is unmapped with the last copy of the pointer. Children do not have the
 /// mapping, and must not unmap: something else may be at that address.
-std::shared_ptr<void> map(int fd, std::size_t bytes, int protection, std::size_t offset,
-                          int flags) {
+std::shared_ptr<void> map(int fd, std::size_t bytes, int protection, std::size_t offset) {
   const NoFork whole; // no child is made between the two calls
-  void* at = ::mmap(nullptr, bytes, protection, MAP_SHARED | flags, fd, static_cast<off_t>(offset));
+  void* at = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
   if (at == MAP_FAILED) failWith("mmap", bytes, errno);
   ::madvise(at, bytes, MADV_DONTFORK);
   return {at, [bytes, process = ::getpid()](void* memory) {
@@ -123,16 +122,17 @@ void checkMemoryFile(int fd, std::size_t bytes, std::size_t head) {
 }
 
 std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection, std::size_t offset) {
+  auto memory = map(fd, bytes, protection, offset);
   // With all its pages, so that the first messages do not cause page faults. This takes 45 to 120
-  // ms for each GiB, in which fork() need not wait if the kernel can do it afterwards.
-  const bool afterwards = canAllocateMapped();
-  auto memory = map(fd, bytes, protection, offset, afterwards ? 0 : MAP_POPULATE);
-  if (afterwards) ::madvise(memory.get(), bytes, MADV_POPULATE_READ);
+  // ms for each GiB, so not by MAP_POPULATE, for which fork() would wait.
+  if (::madvise(memory.get(), bytes, MADV_POPULATE_READ) != 0 && errno == EINVAL)
+    for (std::size_t at = 0; at < bytes; at += pageSize()) // before Linux 5.14
+      static_cast<void>(static_cast<const volatile std::byte*>(memory.get())[at]);
   return memory;
 }
 
 std::shared_ptr<void> mapMemoryFileLazily(int fd, std::size_t bytes, int protection) {
-  return map(fd, bytes, protection, 0, 0);
+  return map(fd, bytes, protection, 0);
 }
 
 std::shared_ptr<void> mapMemoryFileHead(int fd, std::size_t bytes, std::size_t head) {
