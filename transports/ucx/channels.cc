@@ -243,10 +243,12 @@ bool Channels::connected(const Inbox& box) { return connected(box.settings, box.
 bool Channels::connected(const EndSettings& settings, const bool& met) {
   progress();
   const std::lock_guard lock(lock_);
-  if (!met && over(settings))
-    throw Error(ErrorCode::peer_dead,
-                "rank " + std::to_string(settings.peer) + ": " + peer(settings.peer).end);
-  return met;
+  if (met || !over(settings)) return met;
+  const Peer& one = peer(settings.peer);
+  throw Error(!one.endpoint ? ErrorCode::transport // UCX could not reach it
+              : one.silent  ? ErrorCode::unresponsive
+                            : ErrorCode::peer_dead,
+              "rank " + std::to_string(settings.peer) + ": " + one.end);
 }
 
 void Channels::leave(const std::shared_ptr<Outbox>& box) noexcept {
