@@ -209,17 +209,30 @@ void sayUnfinished(const char* why) {
 } // namespace
 
 void Pending::complete() noexcept {
-  const std::lock_guard lock(mutex);
-  if (!completed) completeHere();
+  completeIf([] { return true; });
 }
 
 bool Pending::completeIfDone() noexcept {
-  const std::lock_guard lock(mutex);
-  if (!completed && work.test()) completeHere();
-  return completed;
+  return completeIf([this] { return work.test(); });
 }
 
-void Pending::completeHere() noexcept {
+template <class Done>
+bool Pending::completeIf(const Done& done) noexcept {
+  MPI_Request made = MPI_REQUEST_NULL;
+  {
+    const std::lock_guard lock(mutex);
+    if (completed) return true;
+    if (!done()) return false;
+    finish();
+    completed = true;
+    made = request;
+  }
+  // The last action: if the program has freed the request, this object ends here.
+  mpi().Grequest_complete(made);
+  return true;
+}
+
+void Pending::finish() noexcept {
   try {
     work.wait();
     staging.finish();
@@ -228,8 +241,6 @@ void Pending::completeHere() noexcept {
   }
   // Released here, since MPI may not be called while the MPI library drops the request.
   staging.release();
-  completed = true;
-  mpi().Grequest_complete(request);
 }
 
 void handOver(std::unique_ptr<Pending> pending, MPI_Request* request) {

@@ -33,7 +33,9 @@ struct Pending {
   std::mutex mutex; ///< for completing it once
 
  private:
-  void completeHere() noexcept;
+  template <class Done>
+  bool completeIf(const Done& done) noexcept;
+  void finish() noexcept;
 };
 
 /// Makes the request. If MPI refuses, waits for the call and throws MpiFailure.
