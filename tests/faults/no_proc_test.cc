@@ -1,4 +1,5 @@
-// `rondo run` and `rondo bench` where /proc is not mounted. Sanitizers cannot run there.
+// `rondo run`, `rondo bench` and `rondo dump` where /proc is not mounted. Sanitizers cannot run
+// there.
 #include "support/test.h"
 #include "tests/tools/shell.h"
 
@@ -46,6 +47,16 @@ TEST_CASE("`rondo run` and `rondo bench` work where /proc is not mounted", "[rel
       "without_proc $RONDO run -p 1 -- sh -c 'setsid ./sleeper pid & while [ ! -e pid ]; do sleep "
       "0.02; done'\nkill $(cat pid)\n");
   CHECK(outside.err.find("/proc, which is not mounted") != std::string::npos);
+}
+
+TEST_CASE("`rondo dump` says that /proc is not mounted", "[release]") {
+  if (shell(kWithoutProc + "without_proc test ! -e /proc/self").status != 0) {
+    WARN("skipped: this process may not make a mount namespace");
+    return;
+  }
+  const Outcome outcome = shell(kWithoutProc + "without_proc $RONDO dump all -o -");
+  CHECK(outcome.status == 3);
+  CHECK(outcome.err.find("is /proc mounted here?") != std::string::npos);
 }
 
 } // namespace

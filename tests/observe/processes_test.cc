@@ -43,23 +43,18 @@ TEST_CASE("processes: a search for descendants skips one that ends during the se
   for (int i = 0; i < 100; ++i) CHECK_NOTHROW(lookUntilItEnds([](pid_t) { tools::descendants(); }));
 }
 
-TEST_CASE(
-    "processes: a user without other processes has no record, and a missing /proc is an error",
-    "[command]") {
+TEST_CASE("processes: a user without other processes has no record", "[command]") {
   const std::string space = "unshare --mount --pid --fork --mount-proc ";
   if (shell(space + "true").status != 0) {
     WARN("not run: it needs root, for namespaces");
     return;
   }
-  Outcome outcome = shell(space + "$RONDO dump all -o -\necho status $?\n" + space +
-                          "$RONDO watch --once\necho status $?\n");
+  const Outcome outcome = shell(space + "$RONDO dump all -o -\necho status $?\n" + space +
+                                "$RONDO watch --once\necho status $?\n");
   INFO(outcome.out << outcome.err);
   CHECK(outcome.out.find("status 1\n") == 0);
   CHECK(outcome.out.ends_with("status 3\n"));
   CHECK(outcome.err == "rondo: no process of this user has a record of calls\n");
-  outcome = shell(space + "sh -c 'mount -t tmpfs none /proc && exec $0 dump all -o -' $RONDO\n");
-  CHECK(outcome.status == 3);
-  CHECK(outcome.err.find("is /proc mounted here?") != std::string::npos);
 }
 
 TEST_CASE("processes: root watches the whole job of another user by one of its processes",
