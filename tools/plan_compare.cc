@@ -101,7 +101,8 @@ class Comparing {
       line.seconds.clear();
       line.too_large = std::string("is not predicted: ") + error.what();
     }
-    if (messages > kMostCounted) line.too_large = "is not counted: more than 10 million messages";
+    if (line.too_large.empty() && messages > kMostCounted)
+      line.too_large = "is not counted: more than 10 million messages";
     if (line.too_large.empty()) line.counts = plan::count(plan::buildAll(*choice.algorithm, spec));
     lines_.push_back(std::move(line));
   }
