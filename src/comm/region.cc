@@ -2,6 +2,7 @@
 #include "comm/region.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -157,7 +158,9 @@ Region::~Region() {
   void* copy = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy != MAP_FAILED) {
     std::memcpy(copy, data_, mapped_);
-    if (::mremap(copy, mapped_, mapped_, MREMAP_MAYMOVE | MREMAP_FIXED, data_) != MAP_FAILED)
+    // Not by mremap(): UCX 1.13 replaces it by a function that drops the last argument, which moves
+    // the memory to address 0.
+    if (::syscall(SYS_mremap, copy, mapped_, mapped_, MREMAP_MAYMOVE | MREMAP_FIXED, data_) != -1)
       return;
     ::munmap(copy, mapped_);
   }
