@@ -158,8 +158,8 @@ Region::~Region() {
   void* copy = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy != MAP_FAILED) {
     std::memcpy(copy, data_, mapped_);
-    // Not by mremap(): UCX 1.13 replaces it by a function that drops the last argument, which moves
-    // the memory to address 0.
+    // Not by the C library: UCX 1.13 replaces its mremap by one that drops the last argument, and
+    // so moves the memory to address 0.
     if (::syscall(SYS_mremap, copy, mapped_, mapped_, MREMAP_MAYMOVE | MREMAP_FIXED, data_) != -1)
       return;
     ::munmap(copy, mapped_);
