@@ -59,7 +59,8 @@ std::string tableFile(const std::string& key, const std::string& rows) {
          hashText(key + rows) + "\n";
 }
 
-/// Makes a file whose name nobody else uses: `path` ends in "XXXXXX", which are replaced.
+/// Makes a new file with this text. `path` must end in "XXXXXX"; mkostemp() replaces these letters
+/// so that the name is not in use.
 bool writeNew(std::string& path, const std::string& text) {
   const base::UniqueFd fd = base::UniqueFd::of([&] { return ::mkostemp(path.data(), O_CLOEXEC); });
   if (!fd) return false;

@@ -52,6 +52,16 @@ int inChild(const std::function<bool()>& body, const std::function<void()>& befo
   return told ? status : -1;
 }
 
+/// kBytes of the program's own memory.
+struct PrivateMemory {
+  std::uint32_t* const words = static_cast<std::uint32_t*>(
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  PrivateMemory() = default;
+  PrivateMemory(const PrivateMemory&) = delete;
+  PrivateMemory& operator=(const PrivateMemory&) = delete;
+  ~PrivateMemory() { ::munmap(words, kBytes); }
+};
+
 /// For memory of both origins: from allocate(), and registered memory of the program.
 void withBuffers(const std::function<void(std::vector<Communicator>&, Buffer&)>& body) {
   for (const bool own : {false, true}) {
@@ -108,11 +118,10 @@ TEST_CASE("a buffer is not released while a call uses the end of its memory", "[
 // Proves: calls of all communicators count, whichever registers the memory or releases it.
 TEST_CASE("memory is neither registered nor released while a call of any communicator uses it",
           "[region]") {
+  const PrivateMemory memory;
+  std::uint32_t* const words = memory.words;
   auto ranks = Communicator::createAll(2, plainOptions("shm"));
   auto others = Communicator::createAll(2, plainOptions("shm"));
-  void* const memory =
-      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  auto* const words = static_cast<std::uint32_t*>(memory);
   std::vector<std::uint32_t> other(kWords, 4u);
   Work call = others[0].recvAsync(words, kWords, kType, 1);
   for (Communicator* comm : {&ranks[0], &others[0]})
@@ -128,21 +137,19 @@ TEST_CASE("memory is neither registered nor released while a call of any communi
   call.wait();
   buffer.release();
   CHECK(all({words, kWords}, 4));
-  ::munmap(memory, kBytes);
 }
 
 TEST_CASE("memory that is registered twice stays shared until both buffers are released",
           "[region]") {
+  const PrivateMemory memory;
+  std::uint32_t* const words = memory.words;
   auto ranks = Communicator::createAll(2, plainOptions("shm"));
   auto others = Communicator::createAll(2, plainOptions("shm"));
-  void* const memory =
-      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  auto* const words = static_cast<std::uint32_t*>(memory);
   const std::vector<std::uint32_t> other(kWords, 3u);
   Buffer first = ranks[0].registerBuffer(words, kBytes);
   Work received = others[0].recvAsync(words, kWords, kType, 1);
   Buffer second = others[0].registerBuffer(words, kBytes);
-  CHECK(second.data() == memory);
+  CHECK(second.data() == words);
   CHECK(second.size() == kBytes);
   first.release();
   CHECK(says(caught([&] { second.release(); }), ErrorCode::invalid_argument, {"released while"}));
@@ -152,7 +159,6 @@ TEST_CASE("memory that is registered twice stays shared until both buffers are r
   first = ranks[0].registerBuffer(words, kBytes); // it is private again
   first.release();
   CHECK(all({words, kWords}, 3));
-  ::munmap(memory, kBytes);
 }
 
 TEST_CASE("memory that a process releases does not stay mapped in its peers", "[region]") {
