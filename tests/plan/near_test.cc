@@ -54,13 +54,13 @@ TEST_CASE("ranks are in the order of their groups, and the root's groups come fi
       layout.groups.push_back(numbered(names));
     }
     const auto key = [&](int rank, int first) {
-      std::vector<int> key;
+      std::vector<int> values;
       for (const auto& groups : layout.groups) {
         const int own = groups[static_cast<std::size_t>(rank)];
-        key.push_back(own == groups[static_cast<std::size_t>(first)] ? -1 : own);
+        values.push_back(own == groups[static_cast<std::size_t>(first)] ? -1 : own);
       }
-      key.push_back(rank == first ? -1 : rank);
-      return key;
+      values.push_back(rank == first ? -1 : rank);
+      return values;
     };
     std::vector<int> order(static_cast<std::size_t>(ranks));
     for (const int first : {0, root}) {
