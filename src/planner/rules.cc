@@ -57,27 +57,32 @@ constexpr Group kGroups[] = {
        {kAlways, "ring"},
        {kAlways, "direct"}}}},
 
-    // `oneshot` sends one message each way, `direct` two. Up to 32 KiB one is faster: 16 KiB 2.8
-    // and 3.2 us, 64 KiB 9.0 and 7.4 us.
+    // `oneshot` sends one message each way, `direct` two. TCP: 128 KiB 22.2 and 25.8 us, 256
+    // KiB 45.3
+    // and 41.7 us. Shared memory: 16 KiB 2.8 and 3.2 us, 64 KiB 9.0 and 7.4 us.
+    {{C::allreduce, 1, 2, any, yes, no}, {{{128 * KiB, "oneshot"}, {kAlways, "direct"}}}},
     {{C::allreduce, 1, 2}, {{{32 * KiB, "oneshot"}, {kAlways, "direct"}}}},
     // halving_doubling first combines two of 3 ranks, with all bytes. TCP, 1 KiB: butterfly 31,
     // parameter_server 32 us; 256 KiB: two servers 219, direct 272, halving_doubling 420 us; 8 MiB:
     // direct 11.6, two servers 11.6 ms.
     {{C::allreduce, 3, 3, yes, yes},
      {{{32 * KiB, "butterfly"}, {4 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
-    // Shared memory, 8 B: oneshot 4.1, butterfly 5.1, parameter_server 7.5 us.
-    {{C::allreduce, 3, 3, yes, no}, {{{32 * KiB, "oneshot"}, {kAlways, "direct"}}}},
-    // 4 ranks, 8 B: butterfly 13, oneshot 20 us.
+    // Shared memory, 8 B: oneshot 4.1, butterfly 5.1, parameter_server 7.5 us; 1 MiB: two servers
+    // 93,
+    // direct 108 us; on a Zen 1 708 and 779 us.
+    {{C::allreduce, 3, 3, yes, no},
+     {{{32 * KiB, "oneshot"}, {2 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
+    // 4 ranks, 8 B: butterfly 13, oneshot 20 us; 64 KiB: two servers 60, halving_doubling 65 us (on
+    // a
+    // Zen 1 121 and 142); 1 MiB: direct 511, halving_doubling 514 us (on a Zen 1 1564 and 1690).
     {{C::allreduce, 4, 4, yes, yes},
-     {{{32 * KiB, "butterfly"}, {kAlways, "halving_doubling"}, {kAlways, "direct"}}}},
-    // In shared memory, sending to all ranks beats a second round for tiny messages: 8 B 1.8 and
-    // 2.2 us, 1 KiB 3.0 and 2.6 us.
+     {{{32 * KiB, "butterfly"}, {512 * KiB, "parameter_server", 2}, {kAlways, "direct"}}}},
+    // 4 ranks in shared memory, on a Zen 5: 1 KiB oneshot 2.6, butterfly 3.4; 16 KiB two
+    // servers 4.9,
+    // butterfly 5.2; 1 MiB two servers 101, direct 114, halving_doubling 148; 64 MiB direct 14729,
+    // ring 15733 us. On a Zen 1 halving_doubling is fastest for 256 KiB: 154 us, two servers 201.
     {{C::allreduce, 4, 4, yes, no},
-     {{{256, "oneshot"},
-       {32 * KiB, "butterfly"},
-       {1 * MiB, "halving_doubling"},
-       {kAlways, "ring"},
-       {kAlways, "direct"}}}},
+     {{{8 * KiB, "oneshot"}, {2 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
     // 7 ranks, 256 KiB: one server 1063, two 741, four 1017, halving_doubling 1474 us; 8 MiB: two
     // 34.0, direct 34.6 ms.
     {{C::allreduce, 5, 7, yes, yes},
@@ -91,9 +96,11 @@ constexpr Group kGroups[] = {
        {2 * MiB, "parameter_server", 2},
        {kAlways, "direct"}}}},
     // 8 ranks, 1 KiB: parameter_server 11, butterfly 16, direct 15 us. 7 ranks, 64 KiB: one server
-    // 105, two 100, direct 123 us; 1 MiB: two 2178, direct 2390 us.
+    // 105, two 100, direct 123 us; 1 MiB: two 2178, direct 2390 us. 8 ranks, 2 MiB: two 1309,
+    // direct
+    // 1022 us.
     {{C::allreduce, 6, 8, yes, no},
-     {{{32 * KiB, "parameter_server"}, {2 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
+     {{{32 * KiB, "parameter_server"}, {1 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
     // 64 ranks, 8 B: parameter_server 52, tree 204, butterfly 147 us.
     {{C::allreduce, 9, kMany, yes, no},
      {{{256 * KiB, "parameter_server"},
@@ -122,8 +129,13 @@ constexpr Group kGroups[] = {
     {{C::reducescatter, 1, 8}, {{{kAlways, "direct"}}}},
     {{C::reducescatter, 9}, {{{256 * KiB, "halving"}, {kAlways, "ring"}, {kAlways, "direct"}}}},
 
-    // 4 ranks, 8 B 15.3 and 21.6 us, 64 KiB 130 and 80 us; 3 ranks, 8 B 15.8 and 13.1 us.
-    {{C::allgather, 4, 8, yes, yes}, {{{8 * KiB, "bruck"}, {kAlways, "direct"}}}},
+    // 4 ranks, 8 B 15.3 and 21.6 us, 64 KiB 130 and 80 us; 3 ranks, 8 B 15.8 and 13.1 us. 4 ranks,
+    // 256 KiB: ring 204, direct 217 us (on other machines 625 and 781, 721 and 836); 2 MiB: direct
+    // 1938, ring 2000 us. 8 ranks, 1 MiB: ring 14413, direct 17584 us (on a Zen 5 5115 and 5021).
+    {{C::allgather, 4, 4, yes, yes},
+     {{{8 * KiB, "bruck"}, {32 * KiB, "direct"}, {512 * KiB, "ring"}, {kAlways, "direct"}}}},
+    {{C::allgather, 5, 8, yes, yes},
+     {{{8 * KiB, "bruck"}, {512 * KiB, "direct"}, {kAlways, "ring"}}}},
     {{C::allgather, 1, 8}, {{{kAlways, "direct"}}}},
     {{C::allgather, 9}, {{{8 * KiB, "bruck"}, {kAlways, "ring"}}}},
 

@@ -220,8 +220,7 @@ TEST_CASE("decisions of the default profile, written out") {
        "allgather: direct\n"
        "alltoall: pairwise\n"},
       {4, on(LinkClass::shm, 2),
-       "allreduce: butterfly to 6144, parameter_server/2 to 49152, halving_doubling to 1572864, "
-       "ring\n"
+       "allreduce: butterfly to 6144, parameter_server/2 to 3145728, direct\n"
        "reduce: linear to 49152, chain\n"
        "reducescatter: halving to 384, direct to 768, halving to 49152, direct\n"
        "broadcast: linear to 1536, tree to 12288, linear to 24576, scatter_allgather to 786432, "
@@ -238,7 +237,7 @@ TEST_CASE("decisions of the default profile, written out") {
        "chain\n"
        "scatter: linear\n"
        "gather: linear to 6144, linear/4\n"
-       "allgather: bruck to 49152, direct\n"
+       "allgather: bruck to 49152, direct to 786432, ring\n"
        "alltoall: bruck to 12288, direct to 3145728, pairwise\n"},
       {8, on(LinkClass::shm, 0, "4x2", 8),
        "allreduce: oneshot to 384, butterfly to 768, hierarchical\n"

@@ -104,19 +104,23 @@ TEST_CASE("reductions use what was measured or modelled, size by size") {
         "4: butterfly to 32768, direct", "5-7: oneshot to 8192, direct",
         "8: butterfly to 8192, direct to 4194304, ring",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
-  same(Collective::allreduce, {kOwnNetwork, onDevices(kOwn)},
+  same(Collective::allreduce, {kOwnNetwork},
+       {"1-2: oneshot to 131072, direct", "3-8: oneshot to 8192, direct",
+        "9-: butterfly to 8192, halving_doubling to 262144, ring"});
+  same(Collective::allreduce, {onDevices(kOwn)},
        {"1-2: oneshot to 32768, direct", "3-8: oneshot to 8192, direct",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
   same(Collective::allreduce, {kCrowded},
-       {"1-3: oneshot to 32768, direct",
-        "4: oneshot to 256, butterfly to 32768, halving_doubling to 1048576, ring",
+       {"1-2: oneshot to 32768, direct",
+        "3: oneshot to 32768, parameter_server/2 to 2097152, direct",
+        "4: oneshot to 8192, parameter_server/2 to 2097152, direct",
         "5: oneshot to 4096, parameter_server to 32768, parameter_server/2 to 2097152, direct",
-        "6-8: parameter_server to 32768, parameter_server/2 to 2097152, direct",
+        "6-8: parameter_server to 32768, parameter_server/2 to 1048576, direct",
         "9-: parameter_server to 262144, tree to 1048576, ring"});
   same(Collective::allreduce, {kCrowdedNetwork},
-       {"1-2: oneshot to 32768, direct",
+       {"1-2: oneshot to 131072, direct",
         "3: butterfly to 32768, parameter_server/2 to 4194304, direct",
-        "4: butterfly to 32768, halving_doubling",
+        "4: butterfly to 32768, parameter_server/2 to 524288, direct",
         "5-7: parameter_server to 32768, parameter_server/2",
         "8: parameter_server to 131072, halving_doubling to 524288, direct",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
@@ -177,7 +181,8 @@ TEST_CASE("movements use what was measured or modelled, size by size") {
   same(Collective::allgather, {kOwn, kOwnNetwork, kCrowded},
        {"1-8: direct", "9-: bruck to 8192, ring"});
   same(Collective::allgather, {kCrowdedNetwork},
-       {"1-3: direct", "4-8: bruck to 8192, direct", "9-: bruck to 8192, ring"});
+       {"1-3: direct", "4: bruck to 8192, direct to 32768, ring to 524288, direct",
+        "5-8: bruck to 8192, direct to 524288, ring", "9-: bruck to 8192, ring"});
   same(Collective::alltoall, {kOwn},
        {"1-2: pairwise", "3-7: direct", "8: bruck to 1024, direct", "9-: bruck to 512, pairwise"});
   same(Collective::alltoall, {kOwnNetwork, onDevices(kOwn)},
@@ -190,15 +195,20 @@ TEST_CASE("movements use what was measured or modelled, size by size") {
 }
 
 TEST_CASE("deterministic mode uses only what is proved to reduce in rank order") {
-  same(Collective::allreduce, {ordered(kOwn), ordered(kOwnNetwork)},
+  same(Collective::allreduce, {ordered(kOwn)},
        {"1-2: oneshot to 32768, direct", "3-8: oneshot to 8192, direct", "9-: direct"});
+  same(Collective::allreduce, {ordered(kOwnNetwork)},
+       {"1-2: oneshot to 131072, direct", "3-8: oneshot to 8192, direct", "9-: direct"});
   same(Collective::allreduce, {ordered(kCrowded)},
-       {"1-3: oneshot to 32768, direct", "4: oneshot to 256, direct",
+       {"1-2: oneshot to 32768, direct",
+        "3: oneshot to 32768, parameter_server/2 to 2097152, direct",
+        "4: oneshot to 8192, parameter_server/2 to 2097152, direct",
         "5: oneshot to 4096, parameter_server to 32768, parameter_server/2 to 2097152, direct",
-        "6-8: parameter_server to 32768, parameter_server/2 to 2097152, direct",
+        "6-8: parameter_server to 32768, parameter_server/2 to 1048576, direct",
         "9-: parameter_server to 262144, direct"});
   same(Collective::allreduce, {ordered(kCrowdedNetwork)},
-       {"1-2: oneshot to 32768, direct", "3: parameter_server/2 to 4194304, direct", "4: direct",
+       {"1-2: oneshot to 131072, direct", "3: parameter_server/2 to 4194304, direct",
+        "4: parameter_server/2 to 524288, direct",
         "5-7: parameter_server to 32768, parameter_server/2",
         "8: parameter_server to 131072, direct", "9-: direct"});
   same(Collective::reduce, {ordered(kOwn), ordered(kOwnNetwork)},
