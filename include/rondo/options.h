@@ -134,12 +134,12 @@ struct RONDO_API Options {
 
   /// RONDO_BIND. Processors for the thread that makes a communicator, and for all threads that it
   /// starts later. "core": a core for each rank; consecutive ranks get cores near each other.
-  /// "socket": the package of that core. A list like "0,2,8-11": the first rank of the machine gets
-  /// the first processor, and so on. Ranks whose processors differ already (because a launcher or
-  /// an earlier communicator bound them) are not bound again. Empty or "none": create() binds
-  /// nothing. createAll() never binds. `rondo run`, `bench` and `train` bind ranks before they
-  /// start. If it is empty or not set, `bench` and `topo -p` bind ranks to cores, and so does
-  /// `train` if there are enough processors.
+  /// "socket": a package; ranks are divided into as many consecutive runs as there are packages. A
+  /// list like "0,2,8-11": the first rank of the machine gets the first processor, and so on. Ranks
+  /// whose processors differ already (because a launcher or an earlier communicator bound them) are
+  /// not bound again. Empty or "none": create() binds nothing. createAll() never binds. `rondo
+  /// run`, `bench` and `train` bind ranks before they start. If it is empty or not set, `bench` and
+  /// `topo -p` bind ranks to cores, and so does `train` if there are enough processors.
   std::string bind;
 
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of prefixes of interface names; a leading

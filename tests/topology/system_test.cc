@@ -228,6 +228,8 @@ TEST_CASE("ranks are bound core by core along caches and packages, or to package
   CHECK(by("core", 4) == Sets{{0, 4}, {1, 5}, {2, 6}, {3, 7}});
   CHECK(by("core", 6) == Sets{{0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 4}, {1, 5}});
   CHECK(by("core", 2, {1, 2, 6}) == Sets{{1}, {2, 6}});
+  CHECK(by("core", 2) == Sets{{0, 4}, {1, 5}});
+  CHECK(by("socket", 2) == Sets{{0, 1, 4, 5}, {2, 3, 6, 7}}); // not the package of that core
   CHECK(by("socket", 3) == Sets{{0, 1, 4, 5}, {0, 1, 4, 5}, {2, 3, 6, 7}});
   CHECK(by("socket", 2, {2, 3}) == Sets{{2, 3}, {2, 3}});
   CHECK(by("7,0-1", 4) == Sets{{7}, {0}, {1}, {7}});
