@@ -18,7 +18,7 @@ using base::XmlElement;
 
 constexpr int kMostLinks = 1024; ///< of a GPU
 constexpr double kMostTransfers = 1024, kMostMegabits = 1e8;
-constexpr std::string_view kSwitchClass = "0x0680";
+constexpr std::string_view kSwitchClass = "0x068000", kPowerCpuClass = "0x068001";
 
 /// GB/s of one NVLink in each direction, by the compute capability from which on it holds.
 constexpr std::array<std::pair<int, double>, 6> kNvLinkSpeeds{
@@ -151,7 +151,8 @@ class NcclReader {
       if (link.name != "nvlink") continue;
       const auto count = static_cast<int>(base::needInteger(link, "count", 1, kMostLinks, file_));
       const std::string* kind = link.find("tclass");
-      if (kind && kind->starts_with(kSwitchClass)) gpu.to_switches += count;
+      if (kind && *kind == kPowerCpuClass) continue;
+      if (kind && *kind == kSwitchClass) gpu.to_switches += count;
       else gpu.links.push_back(&link);
     }
   }
@@ -215,10 +216,13 @@ class NcclReader {
     std::map<std::pair<int, int>, NvLink> links;
     for (const auto& [address, gpu] : gpus_) {
       for (const XmlElement* link : gpu.links) {
-        const auto other = gpus_.find(base::need(*link, "target", file_));
-        if (other == gpus_.end())
-          complain(file_, link->line,
-                   "the target " + base::quoted(*link->find("target")) + " is no GPU of this file");
+        const std::string& target = base::need(*link, "target", file_);
+        const auto other = gpus_.find(target);
+        if (other == gpus_.end()) {
+          if (addresses_.contains(target))
+            complain(file_, link->line, "the target " + base::quoted(target) + " is no GPU");
+          continue; // NCCL writes only the GPUs of the job's ranks, but all their links
+        }
         if (other->first == address) complain(file_, link->line, "a GPU is linked to itself");
         NvLink made = linkOf(gpu, other->second);
         made.links = static_cast<int>(base::needInteger(*link, "count", 1, kMostLinks, file_));

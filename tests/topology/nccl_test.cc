@@ -97,6 +97,13 @@ TEST_CASE("NCCL's topology: direct links, and files that name only PCI classes")
   const Machine machine = parseMachine(two, "f");
   CHECK(machine.nvlinks == std::vector<NvLink>{{0, 1, 12, false, 25}});
   CHECK(machine.at(machine.all(Kind::gpu)[0]).gbs == 0); // unknown
+  // Proves: a file of a job on some of a machine's GPUs, whose links to the others it has, is read.
+  const std::string to_other =
+      "<nvlink target=\"0003:00:00.0\" count=\"4\" tclass=\"0x030200\"/></gpu>";
+  CHECK(parseMachine(changed(changed(two, "</gpu>", to_other), "</gpu></pci></cpu>",
+                             to_other + "</pci></cpu>"),
+                     "f")
+            .nvlinks == machine.nvlinks);
   const Machine plain = parseMachine(
       "<system version=\"1\"><cpu numaid=\"0\" affinity=\"3\">"
       "<pci busid=\"0001:00:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>"
@@ -105,6 +112,13 @@ TEST_CASE("NCCL's topology: direct links, and files that name only PCI classes")
       "f");
   CHECK(plain.all(Kind::gpu).size() == 1);
   CHECK(plain.all(Kind::card).size() == 1);
+}
+
+TEST_CASE("NCCL's topology: NVLinks to a CPU of POWER9 connect no GPUs") {
+  const Machine machine = parseMachine(
+      nodeOf("<nvlink target=\"0004:04:00.0\" count=\"3\" tclass=\"0x068001\"/>"), "f");
+  CHECK(machine.all(Kind::gpu).size() == 4);
+  CHECK(machine.nvlinks.empty());
 }
 
 TEST_CASE("NCCL's topology: a damaged file is refused with its line") {
@@ -124,7 +138,8 @@ TEST_CASE("NCCL's topology: a damaged file is refused with its line") {
       {changed(good, "speed=\"400000\"", "speed=\"-1\""), "topo.xml:5: 'speed' is \"-1\""},
       {changed(good, "speed=\"400000\"", "speed=\"1e300\""), "topo.xml:5: 'speed' is \"1e300\""},
       {changed(good, "count=\"18\"", "count=\"0\""), "topo.xml:4: "},
-      {changed(good, "tclass=\"0x068000\"", "tclass=\"0x030200\""), "is no GPU of this file"},
+      {changed(good, kSwitches, "<nvlink target=\"0000:09:00.0\" count=\"2\"/>"),
+       "topo.xml:4: the target \"0000:09:00.0\" is no GPU"},
       {changed(good, "0000:0a:00.0", "0000:08:00.0"),
        "topo.xml:7: PCI device \"0000:08:00.0\" is de"},
       {changed(good, "mlx5_1", "mlx5_0"), "\"mlx5_0\" is defined twice"},
