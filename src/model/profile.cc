@@ -6,7 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <system_error>
 
+#include "base/parse.h"
 #include "base/read_file.h"
 #include "rondo/error.h"
 
@@ -23,18 +28,38 @@ constexpr std::array<std::string_view, kLinkClasses> kNames{"inproc",  "shm",   
 
 bool usable(double value) { return std::isfinite(value) && value >= 0; }
 
-std::string processorName() {
-  const std::string text = base::readFile("/proc/cpuinfo").value_or("");
-  const std::size_t begin = text.find("model name");
-  if (begin == text.npos) return "unknown processor";
-  const std::size_t colon = text.find(": ", begin), end = text.find('\n', begin);
-  return colon < end ? text.substr(colon + 2, end - colon - 2) : "unknown processor";
+/// What tells processors apart: x86 has the first of these lines, POWER the second, ARM the others.
+std::string processorName(const std::string& cpuinfo) {
+  std::string name;
+  for (const std::string_view key : {"model name", "cpu", "CPU implementer", "CPU part"}) {
+    std::istringstream lines(cpuinfo);
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t colon = line.find(':');
+      if (colon == line.npos || base::trim(std::string_view(line).substr(0, colon)) != key)
+        continue;
+      const std::string_view value = base::trim(std::string_view(line).substr(colon + 1));
+      name += (name.empty() ? "" : " ") + std::string(value);
+      break;
+    }
+  }
+  return name.empty() ? "unknown processor" : name;
 }
 
-std::string cacheText(int level, int name) {
-  const long bytes = ::sysconf(name);
-  return bytes > 0 ? ", L" + std::to_string(level) + " " + std::to_string(bytes / 1024) + " KiB"
-                   : "";
+/// ", L2 1024 KiB, L3 32768 KiB". sysconf() does not know them on ARM, and on x86 it tells those of
+/// the core that runs this thread.
+std::string cachesText(const std::filesystem::path& sys) {
+  std::map<std::string, std::string> sizes; // by level
+  std::error_code none;
+  for (std::filesystem::directory_iterator at(sys / "devices/system/cpu/cpu0/cache", none), end;
+       !none && at != end; at.increment(none)) {
+    const std::string level = base::firstLine(at->path() / "level");
+    const std::string size = base::firstLine(at->path() / "size");
+    if (level > "1" && size.ends_with('K'))
+      sizes[level] = ", L" + level + " " + size.substr(0, size.size() - 1) + " KiB";
+  }
+  std::string text;
+  for (const auto& [level, size] : sizes) text += size;
+  return text;
 }
 
 } // namespace
@@ -115,11 +140,14 @@ Profile idealProfile(double alpha, double beta) {
 }
 
 std::string machineKey() {
+  return machineKeyOf(base::readFile("/proc/cpuinfo").value_or(""), "/sys");
+}
+
+std::string machineKeyOf(const std::string& cpuinfo, const std::string& sys) {
   utsname system{};
   ::uname(&system);
-  return std::string(system.machine) + ", " + processorName() + ", " +
-         std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) + " processors" +
-         cacheText(2, _SC_LEVEL2_CACHE_SIZE) + cacheText(3, _SC_LEVEL3_CACHE_SIZE);
+  return std::string(system.machine) + ", " + processorName(cpuinfo) + ", " +
+         std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) + " processors" + cachesText(sys);
 }
 
 std::string foreign(const Profile& profile, const std::string& here) {

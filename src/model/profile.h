@@ -124,9 +124,11 @@ const Profile& defaultProfile();
 /// channels hold all of them.
 Profile idealProfile(double alpha, double beta);
 
-/// What distinguishes kinds of machines: architecture, processor, number of processors, caches. A
-/// profile that was made on a machine with another key is foreign.
+/// What distinguishes kinds of machines: architecture, processor, number of processors, caches of
+/// processor 0. A profile that was made on a machine with another key is foreign.
 std::string machineKey();
+/// The same with the text of /proc/cpuinfo, and where /sys is, for tests.
+std::string machineKeyOf(const std::string& cpuinfo, const std::string& sys);
 
 /// Why the profile does not fit this machine; empty if it does.
 std::string foreign(const Profile& profile, const std::string& here = machineKey());

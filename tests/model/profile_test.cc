@@ -1,10 +1,13 @@
 // Tests link profiles: monotonic by construction, the file format, and foreign machines.
 #include "model/profile.h"
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "model/profile_file.h"
 #include "rondo/error.h"
+#include "support/temporary_folder.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -103,6 +106,37 @@ TEST_CASE("a damaged, outdated or unknown profile is refused with file, line and
   CHECK(refusal([] { readProfile("/nonexistent/profile"); }) ==
         "/nonexistent/profile: No such file or directory");
   CHECK(refusal([] { parseProfile("[]", "p"); }) == "p:1: expected an object");
+}
+
+TEST_CASE("the key of a machine tells processors apart, whatever their kernel calls them") {
+  const TemporaryFolder folder;
+  const auto nameOf = [&](const std::string& cpuinfo) {
+    const std::string key = machineKeyOf(cpuinfo, folder.file("nothing"));
+    const auto begin = key.find(", ") + 2;
+    return key.substr(begin, key.find(", ", begin) - begin);
+  };
+  CHECK(nameOf("processor\t: 0\ncpu family\t: 26\nmodel name\t: AMD EPYC\n\n"
+               "processor\t: 1\nmodel name\t: other\n") == "AMD EPYC");
+  CHECK(nameOf("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n") == "0x41 0xd0c");
+  CHECK(nameOf("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n") == "0x41 0xd40");
+  CHECK(nameOf("processor\t: 0\ncpu\t\t: POWER9\n") == "POWER9");
+  CHECK(nameOf("model name") == "unknown processor");
+}
+
+TEST_CASE("the key of a machine has the caches of processor 0") {
+  const TemporaryFolder folder;
+  const auto cache = [&](int index, const char* level, const char* size) {
+    const std::filesystem::path at =
+        folder.file("devices/system/cpu/cpu0/cache/index" + std::to_string(index));
+    std::filesystem::create_directories(at);
+    std::ofstream(at / "level") << level << "\n";
+    std::ofstream(at / "size") << size << "\n";
+  };
+  cache(0, "1", "32K");
+  cache(1, "3", "32768K");
+  cache(2, "2", "1024K");
+  CHECK(machineKeyOf("", folder.file("")).ends_with(" processors, L2 1024 KiB, L3 32768 KiB"));
+  CHECK(machineKeyOf("", folder.file("nothing")).ends_with(" processors"));
 }
 
 TEST_CASE("a profile of another machine is recognised") {
