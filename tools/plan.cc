@@ -5,7 +5,6 @@
 #include <memory>
 #include <thread>
 
-#include "model/profile_file.h"
 #include "model/tables.h"
 #include "plan/count.h"
 #include "plan/msccl.h"
@@ -159,18 +158,6 @@ void checkAlgorithms(const std::string& text, Collective collective) {
   }
 }
 
-/// The file of the profile that jobs on this machine use; empty: the default profile.
-std::string profileOfJobs(const Options& options) {
-  if (!options.profile.empty()) return options.profile;
-  const std::string stored = planner::profilePath(model::machineKey());
-  try {
-    model::readProfile(stored);
-    return stored;
-  } catch (const Error&) { // there is none, or it is damaged
-    return "";
-  }
-}
-
 /// What calls of jobs obey: the user's algorithms, order of reduction and rules file.
 planner::Policy policyOf(const Options& options, Collective collective) {
   checkAlgorithms(options.algorithm, collective);
@@ -192,11 +179,12 @@ int compareAll(const PlanConfig& config) {
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   // One description of the machine serves the rules and the prediction.
   NetworkConfig network = config.network;
-  if (network.profile.empty() && network.ideal.empty()) network.profile = profileOfJobs(options);
   if (network.link.empty() && config.network_channels) network.link = "loopback";
   const int share = largestNode(what.policy.layout, what.ranks);
   if (network.processors == 0 && config.oversubscribed) network.processors = std::max(share / 2, 1);
-  const PlannedNetwork planned = plannedNetwork(network);
+  PlannedNetwork planned = plannedNetwork(network);
+  if (network.profile.empty() && network.ideal.empty())
+    planned.profile = planner::usedProfile(options.profile); // as jobs do
   what.policy.oversubscribed = planned.processors > 0 && planned.processors < share;
   const auto& inside = planned.profile.links[static_cast<std::size_t>(planned.inside)];
   what.policy.network_channels = what.policy.network_channels || (inside && !inside->mapped);
@@ -272,11 +260,9 @@ int exportPlan(const PlanConfig& config) {
                                           .root = config.root,
                                           .layout = plan::parseLayout(config.layout, ranks)});
   const auto bytes = static_cast<double>(sizes.front() / blocksOfSize(collective, ranks));
-  if (!config.goal.empty()) {
-    NetworkConfig jobs;
-    jobs.profile = profileOfJobs(Options::fromEnvironment());
-    writeFile(config.goal, goalText(*choice.algorithm, spec, bytes, plannedNetwork(jobs).profile));
-  }
+  if (!config.goal.empty())
+    writeFile(config.goal, goalText(*choice.algorithm, spec, bytes,
+                                    planner::usedProfile(Options::fromEnvironment().profile)));
   if (!config.dot.empty()) writeFile(config.dot, dotText(*choice.algorithm, spec));
   if (!config.msccl.empty())
     writeFile(config.msccl,

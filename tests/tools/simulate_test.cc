@@ -7,7 +7,9 @@
 
 #include "model/profile_file.h"
 #include "plan/registry.h"
+#include "planner/stored.h"
 #include "rondo/error.h"
+#include "support/own_cache.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
 #include "tools/plan_dot.h"
@@ -315,6 +317,25 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
   CHECK(nodes.out.find(
             "* the planner chooses hierarchical: several nodes have several ranks, and blocks "
             "have 2M or more.") != std::string::npos);
+}
+
+TEST_CASE("plan: uses the stored profile as jobs do, and says when it does not", "[simulate]") {
+  const OwnCache cache;
+  model::Profile profile = model::defaultProfile();
+  profile.name = "stored";
+  profile.machine = model::machineKey();
+  const std::string plan = "$RONDO plan allreduce -p 2 --bytes 1M --explain";
+  REQUIRE(planner::replaceFile(planner::profilePath(), model::profileText(profile)));
+  CHECK(countOf(shell(plan).out, "Predicted with profile 'stored'") == 1);
+  for (const char* text : {"{", "{}"}) {
+    REQUIRE(planner::replaceFile(planner::profilePath(), text));
+    const Outcome damaged = shell(plan);
+    CHECK(countOf(damaged.out, "Predicted with profile 'default'") == 1);
+    CHECK(countOf(damaged.err, "the default profile is used") == 1);
+  }
+  profile.machine = "elsewhere";
+  REQUIRE(planner::replaceFile(planner::profilePath(), model::profileText(profile)));
+  CHECK(countOf(shell(plan).out, "Predicted with profile 'default'") == 1);
 }
 
 TEST_CASE("plan: a table and --explain obey RONDO_ALGO and RONDO_DETERMINISTIC, as calls do",
