@@ -22,6 +22,7 @@
 #include "tools/tune_fit.h"
 #include "tools/tune_measure.h"
 #include "tools/tune_plot.h"
+#include "topology/machine.h"
 
 namespace rondo::tools {
 
@@ -61,8 +62,7 @@ class Tuner {
     char date[32] = "";
     const std::time_t now = std::time(nullptr);
     std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
-    profile_.source = std::string("measured by rondo tune on ") + date +
-                      "; network, nvlink and pcie as in the default profile";
+    profile_.source = std::string("measured by rondo tune on ") + date;
   }
 
   void measure() {
@@ -75,9 +75,11 @@ class Tuner {
       }
     }
     if (drawn_.empty()) throw Error(ErrorCode::unsupported, "no transport could be measured");
+    for (const auto& [transport, seconds] : calls_) testCalls(transport, seconds);
+    profile_.source += notMeasured();
   }
 
-  const model::Profile& profile() const { return profile_; }
+  model::Profile& profile() { return profile_; }
   const std::vector<Bandwidths>& drawn() const { return drawn_; }
 
  private:
@@ -115,8 +117,10 @@ class Tuner {
     if (kind == model::LinkClass::inproc || kind == model::LinkClass::shm) measurePenalty(pair);
     profile_.residuals.push_back(residualOf(transport + ", half a round trip", trips));
     profile_.residuals.push_back(residualOf(transport + ", a stream (not fitted)", streams));
-    profile_.residuals.push_back(
-        residualOf(transport + ", AllReduce of 2 ranks (not fitted)", callsOf(pair, kind)));
+    std::vector<double> calls;
+    for (const auto& [algorithm, bytes] : kTunedCalls)
+      calls.push_back(pair.allReduce(algorithm, bytes, share_));
+    calls_[transport] = std::move(calls);
   }
 
   /// What memory beyond the caches adds to each byte of a message.
@@ -133,23 +137,42 @@ class Tuner {
     profile_.memory = fitLevels(penalties);
   }
 
-  std::vector<std::pair<double, double>> callsOf(MeasuredPair& pair, model::LinkClass kind) {
+  /// Compares the measured seconds of kTunedCalls with what the finished profile predicts.
+  void testCalls(const std::string& transport, const std::vector<double>& seconds) {
     std::vector<std::pair<double, double>> calls;
-    for (const auto& [algorithm, bytes] : kTunedCalls) {
-      const double measured = pair.allReduce(algorithm, bytes, share_);
-      const model::Network network{.profile = &profile_, .inside = kind};
+    const model::Network network{.profile = &profile_, .inside = kTuned.at(transport)};
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      const auto& [algorithm, bytes] = kTunedCalls[i];
       const model::Outcome predicted = model::simulate(
           *plan::findAlgorithm(algorithm), {.collective = Collective::allreduce, .ranks = 2},
           {.bytes = static_cast<double>(bytes)}, network);
-      calls.emplace_back(predicted.seconds, measured);
+      calls.emplace_back(predicted.seconds, seconds[i]);
     }
-    return calls;
+    profile_.residuals.push_back(
+        residualOf(transport + ", AllReduce of 2 ranks (not fitted)", calls));
+  }
+
+  /// "; ucx, network, nvlink, pcie as in the default profile".
+  std::string notMeasured() const {
+    std::string text;
+    const auto measured = [&](model::LinkClass kind) {
+      return std::ranges::any_of(
+          drawn_, [&](const Bandwidths& one) { return one.name == model::name(kind); });
+    };
+    const auto add = [&](std::string_view what) {
+      text += (text.empty() ? "; " : ", ") + std::string(what);
+    };
+    for (std::size_t i = 0; i < model::kLinkClasses; ++i)
+      if (const auto kind = static_cast<model::LinkClass>(i); !measured(kind)) add(name(kind));
+    if (!measured(model::LinkClass::inproc) && !measured(model::LinkClass::shm)) add("memory");
+    return text + " as in the default profile";
   }
 
   const std::vector<std::string> transports_;
   TuneSeconds share_{};
   model::Profile profile_;
   std::vector<Bandwidths> drawn_;
+  std::map<std::string, std::vector<double>> calls_; ///< by transport: seconds of kTunedCalls
 };
 
 /// Returns where the profile is now.
@@ -176,9 +199,19 @@ int tuneMachine(const TuneConfig& config) {
                                                    "machine; valid: inproc, shm, tcp, ucx");
   if (!config.output.empty()) requireWritable("--output", config.output);
   if (!config.plot.empty()) requireWritable("--plot", config.plot);
+  const bool shared = topology::ownProcessors().size() == 1;
+  if (shared && config.output.empty())
+    throw Error(ErrorCode::unsupported,
+                "this process may use only one processor, so links between processors cannot be "
+                "measured; allow two processors, or write the profile to a file by -o");
+  if (shared)
+    std::fprintf(stderr,
+                 "rondo: warning: the two ranks share the only processor that this process "
+                 "may use; links between processors are faster\n");
   Tuner tuner(config, std::move(transports));
   tuner.measure();
-  const model::Profile& profile = tuner.profile();
+  model::Profile& profile = tuner.profile();
+  if (shared) profile.source += "; two ranks shared a processor";
   const std::string path = storeProfile(config, profile);
   Columns columns;
   columns.add({"link", "8 B", "64 KiB", "latency", "overhead"});
@@ -222,7 +255,7 @@ Action addTune(CLI::App& parent, const std::vector<std::string>&) {
                   "Draw the bandwidth by message size, measured and fitted, to this SVG file")
       ->type_name(kOutputFile);
   app->footer(
-      "Nothing else should run on the machine meanwhile.\n\n"
+      "It needs two processors. Nothing else should run on the machine meanwhile.\n\n"
       "Examples:\n"
       "  rondo tune\n"
       "  rondo tune -o machine.json --plot machine.svg\n"

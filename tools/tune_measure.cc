@@ -2,7 +2,6 @@
 // machine only adds time.
 #include "tools/tune_measure.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include "kernels/reduce.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
+#include "topology/bind.h"
+#include "topology/system.h"
 
 namespace rondo::tools {
 
@@ -26,26 +27,13 @@ double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Binds the calling thread to the number-th of the processors that the process may use.
-void bindTo(int number) {
-  cpu_set_t all, one;
-  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
-  int left = number % std::max(CPU_COUNT(&all), 1);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &all) || left-- > 0) continue;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-    return;
-  }
-}
-
-/// Calls `work` for both ranks at the same time, and rethrows the first error.
-void onBoth(const std::function<void(int)>& work) {
+/// Calls `work` for both ranks at the same time, each on its processors, and rethrows the first
+/// error.
+void onBoth(const std::vector<topology::Processors>& places, const std::function<void(int)>& work) {
   std::exception_ptr errors[2];
   const auto run = [&](int rank) {
     try {
-      bindTo(rank);
+      topology::bindThread(places[static_cast<std::size_t>(rank)]);
       work(rank);
     } catch (...) {
       errors[rank] = std::current_exception();
@@ -88,16 +76,22 @@ DataType typeOf(std::size_t element_bytes) {
 
 } // namespace
 
+std::vector<topology::Processors> placesOfPair(const topology::Machine& machine,
+                                               const topology::Processors& allowed) {
+  return topology::bindings(machine, {topology::BindRule::To::core}, allowed, 2);
+}
+
 struct MeasuredPair::Ranks {
   std::string algorithm;
   std::vector<Communicator> comms;
+  std::vector<topology::Processors> places;
 
   /// Runs `repetition(rank, start)` on both ranks as often as rank 0 decides. Returns the seconds
   /// of the fastest, as rank 0 sees it.
   double repeat(std::chrono::duration<double> time,
                 const std::function<void(Communicator&)>& repetition) {
     double best = 1e300;
-    onBoth([&](int rank) {
+    onBoth(places, [&](int rank) {
       Communicator& comm = comms[static_cast<std::size_t>(rank)];
       const auto begin = Clock::now();
       repetition(comm); // connects, and fills the caches
@@ -123,7 +117,9 @@ MeasuredPair::Ranks& MeasuredPair::withAlgorithm(const std::string& algorithm) {
   Options options;
   options.transports = transport_;
   options.algorithm = algorithm;
-  ranks_ = std::make_unique<Ranks>(Ranks{algorithm, Communicator::createAll(2, options)});
+  const topology::Processors own = topology::ownProcessors();
+  ranks_ = std::make_unique<Ranks>(Ranks{algorithm, Communicator::createAll(2, options),
+                                         placesOfPair(topology::systemMachine(own), own)});
   return *ranks_;
 }
 
@@ -217,18 +213,20 @@ double reduceSpeed(std::size_t element_bytes, std::size_t working_set,
 double turnTime() {
   constexpr int kTurns = 2000;    // of each thread
   constexpr double kLongest = 10; // seconds: the turns of other programs may come in between
+  topology::Processors one = topology::ownProcessors();
+  one.resize(std::min<std::size_t>(one.size(), 1));
   double best = 1e300, all = 0;
   for (int round = 0; round < 5 && all < kLongest; ++round) {
     std::atomic<int> ready{0};
     Clock::time_point begin[2];
     const auto yield = [&](int number) {
-      bindTo(0);
+      topology::bindThread(one);
       ready.fetch_add(1);
       while (ready.load() < 2) sched_yield();
       begin[number] = Clock::now();
       for (int i = 0; i < kTurns; ++i) sched_yield();
     };
-    { std::jthread one(yield, 0), other(yield, 1); }
+    { std::jthread first(yield, 0), other(yield, 1); }
     const double took = secondsSince(std::min(begin[0], begin[1]));
     best = std::min(best, took);
     all += took;

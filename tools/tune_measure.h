@@ -7,10 +7,16 @@
 #include <vector>
 
 #include "tools/tune_fit.h"
+#include "topology/machine.h"
 
 namespace rondo::tools {
 
-/// Two ranks, as threads of this process on processors of their own where there are two.
+/// The processors of the two ranks of a MeasuredPair: those that RONDO_BIND=core gives to two
+/// ranks.
+std::vector<topology::Processors> placesOfPair(const topology::Machine& machine,
+                                               const topology::Processors& allowed);
+
+/// Two ranks, as threads of this process.
 class MeasuredPair {
  public:
   /// `transport`: the only one that the ranks may use. Throws Error if it cannot be used here.

@@ -1,4 +1,4 @@
-// Runs `rondo simulate`, `rondo plan --explain`, `rondo tune` and the exports of plans.
+// Runs `rondo simulate`, `rondo plan --explain` and the exports of plans.
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,8 +14,6 @@
 #include "tests/tools/shell.h"
 #include "tools/plan_dot.h"
 #include "tools/simulate_topology.h"
-#include "tools/tune_fit.h"
-#include "tools/tune_plot.h"
 
 namespace rondo::test {
 namespace {
@@ -413,62 +411,6 @@ TEST_CASE("the algorithm of each shape is logged once, by one rank", "[simulate]
   INFO(outcome.err);
   CHECK(outcome.status == 0);
   CHECK(countOf(outcome.out + outcome.err, "AllReduce of 2 float uses ") == 1);
-}
-
-TEST_CASE("tune: a fit reproduces a link that it is given the times of", "[tune]") {
-  const model::LinkProfile& truth = model::defaultProfile().link(model::LinkClass::shm);
-  std::vector<LinkSample> samples;
-  for (const double bytes : {8.0, 1024.0, 16384.0, 131072.0})
-    samples.push_back({bytes, halfTrip(truth, bytes), 0.06e-6});
-  const model::LinkProfile fitted = fitLink(samples, truth);
-  for (const double bytes : {8.0, 500.0, 1024.0, 5000.0, 16384.0, 1e5, 131072.0, 1e6}) {
-    INFO(bytes);
-    CHECK(halfTrip(fitted, bytes) == Approx(halfTrip(truth, bytes)).epsilon(0.01));
-  }
-  CHECK(fitted.send_overhead == Approx(0.06e-6));
-  CHECK(fitted.depth == truth.depth);
-  CHECK_THROWS_AS(fitLink({{8, 1, 1}}, truth), Error);
-  CHECK_THROWS_AS(fitLink({{8, 1, 1}, {16, 0, 1}}, truth), Error);
-}
-
-TEST_CASE("tune: measured times that fall with the size are smoothed", "[tune]") {
-  CHECK(neverFalling({1, 3, 2, 4}) == std::vector<double>{1, 2.5, 2.5, 4});
-  CHECK(neverFalling({4, 3, 2, 1}) == std::vector<double>{2.5, 2.5, 2.5, 2.5});
-  const model::LinkProfile link =
-      fitLink({{8, 5, 1}, {64, 4, 1}, {512, 9, 1}}, model::LinkProfile{});
-  double before = 0;
-  for (double bytes = 1; bytes < 1e6; bytes *= 1.5) {
-    CHECK(halfTrip(link, bytes) >= before);
-    before = halfTrip(link, bytes);
-  }
-  const model::Levels levels = fitLevels({{1024, 2e-10}, {2048, 1e-10}});
-  CHECK(levels.at(1024) == Approx(1.5e-10));
-  const model::Residual residual = residualOf("x", {{1, 1}, {1, 2}, {3, 2}});
-  CHECK(residual.median == 0.5);
-  CHECK(residual.worst == 0.5);
-}
-
-TEST_CASE("tune: writes a profile that can be read, and a drawing with all points", "[tune]") {
-  const TemporaryFolder folder;
-  const Outcome outcome =
-      shell("$RONDO tune --seconds 0.2 --transports inproc,tcp -o " + folder.file("p.json") +
-                " --plot " + folder.file("p.svg") +
-                " && $RONDO plan allreduce -p 2 --explain --profile " + folder.file("p.json"),
-            500); // seconds: two threads yield to each other, and other tests take turns in between
-  INFO(outcome.err);
-  REQUIRE(outcome.status == 0);
-  CHECK(outcome.err.empty()); // it was made on this machine
-  const model::Profile profile = model::readProfile(folder.file("p.json"));
-  CHECK(profile.machine == model::machineKey());
-  CHECK(profile.residuals.size() == 6);
-  CHECK(halfTrip(profile.link(model::LinkClass::inproc), 8) > 0);
-  const std::string svg = readFile(folder.file("p.svg"));
-  CHECK(countOf(svg, "<polyline") == 2);
-  CHECK(countOf(svg, "<circle") == 2 * 8 + 2);
-  CHECK(svg.find(">loopback</text>") != std::string::npos);
-  const Outcome refused = shell("$RONDO tune --transports nvlink");
-  CHECK(refused.status == 2);
-  CHECK(refused.err.find("valid: inproc, shm, tcp, ucx") != std::string::npos);
 }
 
 TEST_CASE("exports: the graph has a box for each step and an edge for each message", "[export]") {
