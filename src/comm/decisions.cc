@@ -84,15 +84,17 @@ planner::Site siteOf(const engine::Fabric& fabric, const std::vector<Place>& pla
                      std::size_t processors, std::size_t message_bytes) {
   planner::Site site{.message_bytes = message_bytes};
   const Place& here = places[static_cast<std::size_t>(own)];
-  std::size_t beside = 0;
+  std::size_t beside = 0, of_node = 0; // ranks
   for (std::size_t r = 0; r < places.size(); ++r) {
     const bool same_machine = places[r].machine == here.machine;
     beside += same_machine;
+    of_node += places[r].node == here.node;
     if (static_cast<int>(r) == own) continue;
     (places[r].node == here.node ? site.inside : site.between) =
         classOf(fabric.transportTo(static_cast<int>(r)), same_machine);
   }
-  if (processors < beside) site.processors = static_cast<int>(std::max<std::size_t>(processors, 1));
+  if (processors < beside)
+    site.processors = static_cast<int>(std::max<std::size_t>(processors * of_node / beside, 1));
   return site;
 }
 

@@ -1,7 +1,9 @@
 // Tests communicators whose algorithms are chosen by the model, and explain().
 #include <fstream>
+#include <thread>
 
 #include "base/log.h"
+#include "base/processors.h"
 #include "model/profile_file.h"
 #include "planner/stored.h"
 #include "support/caught.h"
@@ -153,6 +155,27 @@ TEST_CASE("explain() says what a call uses, who decided, and why", "[decisions]"
              ErrorCode::invalid_argument, {"has no algorithm"}));
   CHECK(says(caught([&] { ranks[0].explain({.collective = Collective::broadcast, .root = 2}); }),
              ErrorCode::invalid_argument, {"root 2 is not a rank"}));
+}
+
+// Proves: two nodes of one machine, as containers are, do not get its processors twice.
+TEST_CASE("explain() divides the processors of a machine among its nodes", "[decisions]") {
+  const base::Processors own = base::ownProcessors();
+  if (own.size() < 2) return;
+  const Rendezvous meet = Rendezvous::inProcess(4);
+  std::vector<std::future<Communicator>> making;
+  std::thread([&] {
+    base::bindThread({own[0], own[1]});
+    for (int rank = 0; rank < 4; ++rank) {
+      Options options = plainOptions("inproc,tcp");
+      options.node = "node " + std::to_string(rank / 2);
+      making.push_back(Communicator::createAsync(meet.as(rank), options));
+    }
+  }).join();
+  std::vector<Communicator> ranks;
+  for (auto& one : making) ranks.push_back(one.get());
+  CHECK(ranks[0]
+            .explain({.collective = Collective::barrier})
+            .network.ends_with(", 1 processors a node"));
 }
 
 TEST_CASE("an unknown planner is refused with the valid ones", "[decisions]") {
