@@ -63,7 +63,11 @@ class Findings {
     for (auto& [number, package] : packages_) made.insert(std::move(package));
     for (auto& node : nodes_) made.insert(std::move(node));
     for (auto at = caches_.rbegin(); at != caches_.rend(); ++at) made.insert(std::move(at->second));
-    for (auto& [number, core] : cores_) made.insert(std::move(core));
+    // Cache by cache: ordered by the objects that contain them.
+    std::multimap<std::vector<std::size_t>, Object> cores;
+    for (auto& [number, core] : cores_)
+      cores.emplace(containing(made, core.processors), std::move(core));
+    for (auto& [around, core] : cores) made.insert(core);
     for (const int processor : of_)
       made.insert({.kind = Kind::processor,
                    .number = processor,
@@ -73,6 +77,13 @@ class Findings {
   }
 
  private:
+  static std::vector<std::size_t> containing(const Machine& machine, const Processors& part) {
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < machine.objects.size(); ++i)
+      if (contains(machine.objects[i].processors, part)) found.push_back(i);
+    return found;
+  }
+
   fs::path folderOf(int processor) const {
     return sys_ / "devices/system/cpu" / ("cpu" + std::to_string(processor));
   }

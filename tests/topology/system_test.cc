@@ -243,6 +243,23 @@ TEST_CASE("ranks are bound core by core along caches and packages, or to package
   }
 }
 
+// Proves: where neighbouring numbers belong to cores with different caches, ranks still fill one
+// cache after the other.
+TEST_CASE("ranks are bound cache by cache, however the cores are numbered") {
+  const TemporaryFolder folder;
+  const fs::path sys = folder.file("sys");
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    const fs::path own = sys / "devices/system/cpu" / ("cpu" + std::to_string(cpu));
+    write(own / "topology/physical_package_id", "0");
+    write(own / "topology/core_id", std::to_string(cpu));
+    write(own / "cache/index3/level", "3");
+    write(own / "cache/index3/shared_cpu_list", cpu % 2 == 0 ? "0,2" : "1,3");
+  }
+  const Processors all{0, 1, 2, 3};
+  CHECK(bindings(systemMachine(all, sys), parseBind("core", "RONDO_BIND"), all, 4) ==
+        std::vector<Processors>{{0}, {2}, {1}, {3}});
+}
+
 TEST_CASE("a machine is decoded as it was encoded, and a truncated one is refused") {
   const Machine machine =
       readMachine(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/pcie4.xml");
