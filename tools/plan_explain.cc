@@ -86,8 +86,8 @@ class Explaining {
 
   Explanation explained(std::size_t bytes, const planner::Decision& decided) const {
     const auto blocks = static_cast<double>(blocksOfSize(what_.collective, what_.ranks));
-    return planner::explain(spec(), {.bytes = static_cast<double>(bytes) / blocks}, decided,
-                            network_);
+    return planner::explain(spec(), {.bytes = static_cast<double>(bytes) / blocks}, what_.policy,
+                            decided, network_);
   }
 
   /// What is used without the user's choices.

@@ -122,7 +122,7 @@ Explanation CallPlanner::explain(const Call& call) const {
   const planner::SiteNetwork site(policy_.site, planner::usedProfile(profile_));
   Explanation made =
       planner::explain(spec, {.bytes = static_cast<double>(bytesOf(call)), .type = call.type},
-                       decided, site.network());
+                       policy_, decided, site.network());
   if (decided.by == planner::Decision::By::measurement)
     made.why += " The ranks measured that no other is clearly faster than " + made.algorithm + ".";
   for (const Trials::Timed& timed : trials_.of(call.collective, bytesOf(call)))

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "planner/decide.h"
+#include "planner/suitability.h"
 #include "rondo/error.h"
 
 namespace rondo::planner {
@@ -73,11 +74,14 @@ std::string networkText(const model::Network& network, const plan::Layout& layou
 
 } // namespace
 
-Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Decision& decided,
-                    const model::Network& network) {
+Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Policy& policy,
+                    const Decision& decided, const model::Network& network) {
   Explanation made = unexplained(decided, "");
   made.network = networkText(network, spec.layout);
   std::vector<plan::Choice> choices = candidates(spec);
+  plan::PlanCache plans(0);
+  const Suitability serves(spec, 0, policy, plans);
+  std::erase_if(choices, [&](const plan::Choice& one) { return !serves(one); });
   if (std::none_of(choices.begin(), choices.end(),
                    [&](const plan::Choice& one) { return one.text() == made.algorithm; }))
     choices.push_back(decided.choice);

@@ -8,10 +8,11 @@
 
 namespace rondo::planner {
 
-/// `blocks`: the call's; a barrier has 0 bytes. The text of `why` names times. Throws
-/// Error(invalid_argument) if the profile lacks a kind of link that the ranks use.
-Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Decision& decided,
-                    const model::Network& network);
+/// `blocks`: the call's; a barrier has 0 bytes. What the policy forbids is no candidate. The text
+/// of `why` names times. Throws Error(invalid_argument) if the profile lacks a kind of link that
+/// the ranks use.
+Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Policy& policy,
+                    const Decision& decided, const model::Network& network);
 
 /// Why no time is predicted: there is no model of devices, and none of blocks of different sizes.
 Explanation unexplained(const Decision& decided, const std::string& why);

@@ -136,7 +136,7 @@ TEST_CASE("an explanation lists all candidates by time, and says why the first w
   const planner::Policy policy = on(LinkClass::shm, 0);
   const planner::SiteNetwork site(policy.site, defaults());
   const Explanation made = planner::explain(
-      spec, {.bytes = 1 << 20}, planner::decision(spec, 1 << 20, policy), site.network());
+      spec, {.bytes = 1 << 20}, policy, planner::decision(spec, 1 << 20, policy), site.network());
   CHECK(made.algorithm == "direct");
   CHECK(made.decided_by == "rules");
   CHECK(made.network == "profile 'default', links shm");
@@ -159,11 +159,34 @@ TEST_CASE("an explanation says what the call's algorithm loses, and on what") {
   const planner::Policy policy = on(LinkClass::shm, 0);
   const planner::SiteNetwork site(policy.site, slow);
   const Explanation made = planner::explain(
-      spec, {.bytes = 1 << 20}, planner::decision(spec, 1 << 20, policy), site.network());
+      spec, {.bytes = 1 << 20}, policy, planner::decision(spec, 1 << 20, policy), site.network());
   CHECK(made.candidates[0].algorithm == "oneshot");
   CHECK(made.why.find("; the call uses direct, which is predicted to take 100% longer: ") !=
         std::string::npos);
   CHECK(made.why.ends_with(" more on latency."));
+}
+
+TEST_CASE("an explanation has no candidate that may not serve the call") {
+  const plan::Spec spec{.collective = Collective::allreduce, .ranks = 9};
+  planner::Policy policy = on(LinkClass::shm, 0);
+  const planner::SiteNetwork site(policy.site, defaults());
+  const auto has = [&](const std::string& name) {
+    const Explanation made =
+        planner::explain(spec, {.bytes = 16 << 20}, policy,
+                         planner::decision(spec, 16 << 20, policy), site.network());
+    CHECK(made.candidates.size() > 1);
+    return std::ranges::any_of(
+        made.candidates, [&](const Explanation::Candidate& one) { return one.algorithm == name; });
+  };
+  CHECK(has("ring"));
+  CHECK(has("direct"));
+  policy.algorithms = "^ring";
+  CHECK_FALSE(has("ring"));
+  CHECK(has("direct"));
+  policy.algorithms.clear();
+  policy.deterministic = true; // a ring does not reduce in rank order
+  CHECK_FALSE(has("ring"));
+  CHECK(has("direct"));
 }
 
 // Proves: where nothing takes time, candidates are equally fast, and no share of a time is named.
@@ -175,7 +198,7 @@ TEST_CASE("an explanation of a call that takes no time") {
   planner::Decision decided = planner::decision(spec, 0, policy);
   for (const plan::Choice& one : planner::candidates(spec)) {
     decided.choice = one;
-    const Explanation made = planner::explain(spec, {.bytes = 0}, decided, site.network());
+    const Explanation made = planner::explain(spec, {.bytes = 0}, policy, decided, site.network());
     REQUIRE(made.candidates[0].seconds == 0);
     INFO(made.why);
     CHECK(made.why.find('%') == std::string::npos);
@@ -192,8 +215,8 @@ TEST_CASE("an explanation of a very large call has all candidates") {
   const planner::Policy policy = on(LinkClass::shm, 0);
   const planner::SiteNetwork site(policy.site, defaults());
   const auto explained = [&](double bytes) {
-    return planner::explain(spec, {.bytes = bytes}, planner::decision(spec, 1 << 20, policy),
-                            site.network());
+    return planner::explain(spec, {.bytes = bytes}, policy,
+                            planner::decision(spec, 1 << 20, policy), site.network());
   };
   const Explanation large = explained(1e12), larger = explained(1e14);
   CHECK(larger.candidates.size() == planner::candidates(spec).size());

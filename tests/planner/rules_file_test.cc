@@ -265,7 +265,7 @@ TEST_CASE("an explanation names the line of the rules file, and those that it pa
   const plan::Spec spec{.collective = Collective::allreduce, .ranks = 4};
   const planner::SiteNetwork site(policy.site, model::defaultProfile());
   const Explanation made = planner::explain(
-      spec, {.bytes = 1 << 20}, planner::decision(spec, 1 << 20, policy), site.network());
+      spec, {.bytes = 1 << 20}, policy, planner::decision(spec, 1 << 20, policy), site.network());
   CHECK(made.algorithm == "tree");
   CHECK(made.decided_by == "rules file r.csv:3");
   CHECK(made.why.find("; the call uses tree, which is predicted to take ") != std::string::npos);
