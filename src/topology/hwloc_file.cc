@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 
 #include "base/parse.h"
@@ -81,21 +82,13 @@ class Assembly {
            base::join(kOtherElements, " ");
   }
 
-  const std::string& need(const Element& element, std::string_view attribute) const {
-    const std::string* value = element.find(attribute);
-    if (!value)
-      complain(file_, element.line,
-               "<" + element.name + "> has no attribute '" + std::string(attribute) + "'");
-    return *value;
-  }
-
-  const std::string& type(const Element& object) const { return need(object, "type"); }
+  const std::string& type(const Element& object) const { return base::need(object, "type", file_); }
 
   /// Calls a parser; puts file and line before the text of its error.
   template <typename Parse>
   auto parsed(const Element& element, std::string_view attribute, Parse parse) const {
     try {
-      return parse(need(element, attribute), "'" + std::string(attribute) + "'");
+      return parse(base::need(element, attribute, file_), "'" + std::string(attribute) + "'");
     } catch (const Error& error) {
       const std::string why = error.what();
       if (why.starts_with(file_ + ":")) throw;
@@ -131,7 +124,7 @@ class Assembly {
   std::string info(const Element& object, std::string_view name) const {
     for (const Element& child : object.children)
       if (child.name == "info" && child.find("name") && *child.find("name") == name)
-        return need(child, "value");
+        return base::need(child, "value", file_);
     return {};
   }
 
@@ -174,7 +167,8 @@ class Assembly {
     Object part{.processors = own};
     const auto named = [&](Kind kind, const char* text) {
       part.kind = kind;
-      part.number = static_cast<int>(number(element, "os_index"));
+      part.number = static_cast<int>(
+          base::needInteger(element, "os_index", 0, std::numeric_limits<int>::max(), file_));
       part.name = text + std::string(" ") + std::to_string(part.number);
     };
     if (word == "Package") {
@@ -210,20 +204,20 @@ class Assembly {
 
   void addBridge(const Element& element, const Around& around) {
     Object bridge{.kind = Kind::bridge, .parent = around.parent, .processors = around.near};
-    const std::string& way = need(element, "bridge_type");
+    const std::string& way = base::need(element, "bridge_type", file_);
     if (way != "0-1" && way != "1-1")
       complain(
           file_, element.line,
           "unknown bridge_type " + base::quoted(way) + "; valid: 0-1 (to PCI), 1-1 (inside PCI)");
     bridge.host = way == "0-1";
-    bridge.name = bridge.host ? firstBus(element) : need(element, "pci_busid");
+    bridge.name = bridge.host ? firstBus(element) : base::need(element, "pci_busid", file_);
     machine_.objects.push_back(bridge);
     fill(element, {static_cast<int>(machine_.objects.size()) - 1, around.near});
   }
 
   /// "0000:17" of bridge_pci="0000:[17-2a]".
   std::string firstBus(const Element& element) const {
-    const std::string& span = need(element, "bridge_pci");
+    const std::string& span = base::need(element, "bridge_pci", file_);
     const auto bracket = span.find(":["), dash = span.find('-');
     if (bracket == std::string::npos || dash == std::string::npos || dash < bracket + 3 ||
         !span.ends_with(']'))
@@ -239,7 +233,7 @@ class Assembly {
     std::string maker;
   };
   PciType pciType(const Element& element) const {
-    const std::string& text = need(element, "pci_type");
+    const std::string& text = base::need(element, "pci_type", file_);
     const auto bracket = text.find('[');
     const bool good = text.size() >= 4 && bracket != std::string::npos &&
                       text.find_first_not_of("0123456789abcdef") == 4 && text.size() > bracket + 5;
@@ -261,12 +255,12 @@ class Assembly {
 
   void addDevice(const Element& element, const Around& around) {
     Object device{.parent = around.parent, .processors = around.near};
-    device.aliases.push_back(need(element, "pci_busid"));
+    device.aliases.push_back(base::need(element, "pci_busid", file_));
     device.model = info(element, "PCIDevice");
     bool network = false;
     for (const Element& child : element.children) {
       if (child.name != "object" || type(child) != "OSDev") continue;
-      const std::string& name = need(child, "name");
+      const std::string& name = base::need(child, "name", file_);
       const NetworkType type = networkType(child);
       network = network || type.network;
       if (const std::string model = info(child, "GPUModel"); !model.empty()) device.model = model;
@@ -289,7 +283,7 @@ class Assembly {
   /// Adds a network card that is not a PCI device, as in some virtual machines.
   void addBare(const Element& element, const Around& around) {
     if (const NetworkType type = networkType(element); !type.network || type.fabric) return;
-    const std::string& name = need(element, "name");
+    const std::string& name = base::need(element, "name", file_);
     machine_.objects.push_back(
         {.kind = Kind::card, .parent = around.parent, .name = name, .processors = around.near});
   }

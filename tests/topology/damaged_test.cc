@@ -68,6 +68,8 @@ TEST_CASE("damaged XML is refused with line and reason") {
       {"allowed_cpuset=\"0x0000ffff\"", "allowed_cpuset=\"\"", "is no mask of processors"},
       {"type=\"L2Cache\"", "type=\"LxCache\"", "unknown type of object \"LxCache\""},
       {"type=\"PU\" os_index=\"3\"", "type=\"PU\" os_index=\"4\"", "PU 4 has the mask of"},
+      {"type=\"PU\" os_index=\"3\"", "type=\"PU\" os_index=\"4294967299\"", "'os_index'"},
+      {"type=\"Package\" os_index=\"0\"", "type=\"Package\" os_index=\"2147483648\"", "'os_index'"},
       {"bridge_type=\"0-1\"", "bridge_type=\"0-7\"", "unknown bridge_type \"0-7\""},
       {"bridge_pci=\"0000:[31-36]\"", "bridge_pci=\"0000:31\"", "is no span of buses"},
       {"pci_type=\"0302 [10de:20b2]", "pci_type=\"GPU [10de:20b2]", "pci_type"},
