@@ -24,6 +24,7 @@ using base::Json;
 constexpr std::array<std::string_view, 3> kNics{"none", "rank", "node"};
 constexpr std::array<std::string_view, 4> kElements{"1", "2", "4", "8"};
 constexpr double kGigabyte = 1e9, kMicro = 1e-6;
+constexpr double kMostBytes = 1e15, kMostSpeed = 1e9; ///< GB/s
 
 /// A JSON object whose keys are read one by one; done() refuses those that nothing read.
 class Reader {
@@ -71,8 +72,11 @@ class Reader {
                         pair.items[0].kind == Json::Kind::number &&
                         pair.items[1].kind == Json::Kind::number;
       if (!fits) fail(pair, "expected [bytes, GB/s]");
-      if (!(pair.items[1].number > 0)) fail(pair, "a speed must be above 0 GB/s");
-      result.push_back({pair.items[0].number, 1 / (pair.items[1].number * kGigabyte)});
+      const double size = pair.items[0].number, speed = pair.items[1].number;
+      if (size > kMostBytes || speed < 1 / kMostSpeed || speed > kMostSpeed)
+        fail(pair, "a size must be at most " + shortest(kMostBytes) + " bytes, and a speed from " +
+                       shortest(1 / kMostSpeed) + " to " + shortest(kMostSpeed) + " GB/s");
+      result.push_back({size, 1 / (speed * kGigabyte)});
     }
     try {
       return Result(std::move(result));
@@ -117,7 +121,7 @@ LinkProfile linkOf(Reader reader) {
   link.mapped = mapped.number != 0;
   link.slot_bytes = reader.number("slot_bytes", 64, 1e13);
   link.depth = static_cast<int>(reader.number("depth", 1, 1e6));
-  if (reader.maybe("lends_from")) link.lends_from = reader.number("lends_from", 1, 1e15);
+  if (reader.maybe("lends_from")) link.lends_from = reader.number("lends_from", 1, kMostBytes);
   reader.done();
   return link;
 }

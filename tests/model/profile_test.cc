@@ -97,7 +97,11 @@ TEST_CASE("a damaged, outdated or unknown profile is refused with file, line and
   CHECK(error("\"turn_us\"", "\"turns\": 1,\n  \"turn_us\"") == "p.json:6: unknown key \"turns\"");
   CHECK(error("\"copy\": [[", "\"copy\": [[-") ==
         "p.json:7: \"copy\": sizes and speeds must be finite, and not negative");
-  CHECK(error("\"copy\": [[", "\"copy\": [[1, 0], [") == "p.json:7: a speed must be above 0 GB/s");
+  CHECK(error("\"copy\": [[", "\"copy\": [[1, 0], [").find("p.json:7: a size must") == 0);
+  for (const char* beyond : {"[0, 1e300]", "[0, 1e-307]", "[0, 1], [1e16, 1]"})
+    CHECK(error("\"wire\": []", std::string("\"wire\": [") + beyond + "]")
+              .ends_with(": a size must be at most 1e+15 bytes, and a speed from 1e-09 to "
+                         "1000000000 GB/s"));
   CHECK(error("\"line\": \"none\"", "\"line\": \"wide\"")
             .find("unknown line \"wide\"; valid: none, rank, node") != std::string::npos);
   CHECK(error("\"shm\"", "\"ism\"").find("unknown key \"ism\"") != std::string::npos);
