@@ -43,13 +43,8 @@ void divide(void* data, std::size_t count, long long divisor) {
   for (std::size_t i = 0; i < count * sizeof(T); i += sizeof(T)) {
     T value;
     std::memcpy(&value, bytes + i, sizeof(T));
-    if constexpr (std::is_signed_v<T>) {
-      // min / -1 wraps, like all integer operations here; in C++ it is undefined.
-      value = divisor == -1 ? static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(value))
-                            : static_cast<T>(value / divisor);
-    } else {
-      value = static_cast<T>(value / static_cast<unsigned long long>(divisor));
-    }
+    if constexpr (std::is_signed_v<T>) value = static_cast<T>(value / divisor);
+    else value = static_cast<T>(value / static_cast<unsigned long long>(divisor));
     std::memcpy(bytes + i, &value, sizeof(T));
   }
 }
