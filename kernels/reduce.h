@@ -40,7 +40,7 @@ void copyPastCachesBySse(void* output, const void* input, std::size_t bytes);
 /// data[i] /= divisor for integers, rounded toward zero (the division of an integer average).
 void divideIntegers(void* data, std::size_t count, DataType type, long long divisor);
 
-/// Name of the instruction set in use, e.g. "AVX3_ZEN4", "AVX2", "EMU128".
+/// Name of the instruction set in use, e.g. "AVX3", "AVX2", "EMU128".
 std::string_view instructionSet();
 
 } // namespace rondo::kernels

@@ -1,6 +1,6 @@
 // Runs the plans of all ranks as discrete events, with the times of a profile.
 //
-// One model serves prediction and simulation: predict() is a simulation whose conditions are
+// One model serves prediction and simulation: a prediction is a simulation whose conditions are
 // normal. What is modelled:
 //
 // - A step runs when the engine would run it: its messages have arrived, its channels have free

@@ -17,7 +17,8 @@ inline constexpr Collective kDecided[] = {
 /// With more ranks nothing is decided: a table would take longer than a communicator may.
 inline constexpr int kMostDecidedRanks = 16;
 
-/// Predictions closer than this are a tie: the default profile's median error is 5%.
+/// Predictions closer than this are a tie: the default profile's median error is 5% for 2 ranks,
+/// and more for others (model/README.md).
 inline constexpr double kTie = 0.05;
 
 /// What may serve the spec: every algorithm that supports it, also with a few parameters. A new

@@ -24,8 +24,8 @@ bool replaceFile(const std::string& path, const std::string& text);
 /// warning, once per process, and not used.
 model::Profile usedProfile(const std::string& named);
 
-/// The key of a cached table, one line of text: it names the profile, the ranks and the library's
-/// version, on which the table depends.
+/// The key of a cached table, one line of text: it names the profile and the ranks, on which the
+/// table depends. (It also depends on the library's version, which the file's first line tells.)
 std::string tableKey(int ranks, const Policy& policy, const std::string& profile_text);
 
 /// Nothing if there is no table for the key, or it is damaged, which is logged.

@@ -28,7 +28,7 @@ Place readPlace(base::Reader& in);
 /// Link between two ranks. Ranks of different nodes are linked by the network, even on one machine.
 Link linkBetween(const Place& a, const Place& b);
 
-/// "processor 3, core 3 of package 0", or "processors 0-7" for a rank that is not bound.
+/// "processor 3, one core of package 0", or "processors 0-7" for a rank that is not bound.
 std::string text(const Place& place);
 
 } // namespace rondo::topology

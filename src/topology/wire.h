@@ -9,7 +9,7 @@
 
 namespace rondo::topology {
 
-/// Encodes all but rails and nodes, which only files define.
+/// Encodes all but what only files define: rails, nodes and the speeds of links.
 std::vector<std::byte> encoded(const Machine& machine);
 /// Throws Error(transport) if the bytes do not encode a machine.
 Machine decodedMachine(std::span<const std::byte> bytes);
