@@ -39,8 +39,8 @@ struct BoundStep {
   /// If the message is not lent: publishes its header first, then copies the body in pieces, so
   /// that the receiver can copy each piece at once (SlotRing::publishEarly()); set when connected.
   bool sends_early = false;
-  /// Reduces, and copies its result to the slots of the peers: see transport::kCopiedBlock; set
-  /// when connected.
+  /// Reduces, and may copy its result to the slots of the peers or to the output that it lends: see
+  /// transport::kCopiedBlock and kCopiedResult; set when connected.
   bool copies_result = false;
   /// See SlotRing::release(); set when connected.
   std::size_t take_below = transport::kLargeBodyBytes;

@@ -48,8 +48,21 @@ void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
   advance(operands, -static_cast<std::ptrdiff_t>(count * element));
 }
 
-/// combine() without scaling for a BoundStep::copies_result: in blocks, each into one place and
-/// from there to the other outputs. This place is the call's output, or else a block on the stack.
+/// Whether combineAndCopy() is faster than reducing into the outputs. A result that also goes to
+/// slots is copied to them. If the call's output is the only one, the step lends it: then the peers
+/// hold its lines since the call before, unless it is an input, whose lines this rank has just
+/// read.
+bool copiesResult(const BoundPlan& plan, const BoundStep& step, const Operands& operands) {
+  if (!step.copies_result) return false;
+  const auto [ins, in_count, outs, out_count] = operands;
+  if (!step.has_output || out_count > 1) return out_count > 0;
+  return plan.of_output.end - plan.of_output.begin <= transport::kCopiedResult &&
+         std::ranges::count(std::span(ins, in_count), outs[0]) == 0;
+}
+
+/// combine() without scaling for copiesResult(): in blocks, each into one place and from there to
+/// the other outputs. This place is the call's output if there are others, or else a block on the
+/// stack.
 [[gnu::noinline]] void combineAndCopy(const Run& run, const BoundStep& step,
                                       const Operands& operands, std::size_t count) {
   const BoundPlan& plan = *run.plan;
@@ -58,7 +71,7 @@ void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
   alignas(64) std::byte block[transport::kCopiedBlock];
   for (std::size_t done = 0; done < count;) {
     const std::size_t part = std::min(most, count - done);
-    void* result = step.has_output ? outs[0] : block;
+    void* result = step.has_output && out_count > 1 ? outs[0] : block;
     plan.reduce(&result, 1, ins, in_count, part);
     copyTo({outs, out_count}, result, part * element);
     done += part;
@@ -91,8 +104,7 @@ void combine(const Run& run, const BoundStep& step, const Operands& operands, st
   // that only move data do not need it.
   const base::FloatEnvironment same_on_all_ranks;
   if (scaled) return combineScaled(run, step, operands, count);
-  if (step.copies_result && out_count > (step.has_output ? 1 : 0))
-    return combineAndCopy(run, step, operands, count);
+  if (copiesResult(plan, step, operands)) return combineAndCopy(run, step, operands, count);
   plan.reduce(outs, out_count, ins, in_count, count);
 }
 

@@ -1,5 +1,5 @@
 // Tests reductions whose messages are so large that results are computed in blocks and then copied
-// to the slots of the peers (transport::kCopiedBlock).
+// to the slots of the peers, or to an output that peers read in place (transport::kCopiedBlock).
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -36,8 +36,14 @@ std::string everyReduction(Communicator& comm, std::size_t count) {
   const std::size_t all = p * count;
   const int last = comm.size() - 1;
   std::vector<std::int32_t> in(all), out(all), same(all);
-  for (std::size_t i = 0; i < all; ++i) in[i] = same[i] = term(own, i);
+  Buffer mapped_in = comm.allocate(all * sizeof(std::int32_t)),
+         mapped_out = comm.allocate(all * sizeof(std::int32_t));
+  auto* const lent_in = static_cast<std::int32_t*>(mapped_in.data());
+  auto* const lent_out = static_cast<std::int32_t*>(mapped_out.data());
+  for (std::size_t i = 0; i < all; ++i) in[i] = same[i] = lent_in[i] = term(own, i);
 
+  comm.allReduce(lent_in, lent_out, all, DataType::int32, ReduceOp::sum);
+  if (auto wrong = check("allreduce, mapped", lent_out, p, 0, all); !wrong.empty()) return wrong;
   comm.allReduce(in.data(), out.data(), all, DataType::int32, ReduceOp::sum);
   if (auto wrong = check("allreduce", out.data(), p, 0, all); !wrong.empty()) return wrong;
   comm.allReduce(same.data(), same.data(), all, DataType::int32, ReduceOp::sum);
