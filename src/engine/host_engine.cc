@@ -224,12 +224,13 @@ bool HostEngine::advanceLane(Run& run, std::size_t lane) {
     if (plan.lanes_in_step && cursor.step == 0)
       for (const BoundPlan::Cursor& other : plan.cursors)
         if (other.tile < cursor.tile) return moved;
+    // Also if the step has no part in the tile: later steps of the lane rely on this wait.
+    for (const plan::Dependency& before : plan.last[lane][cursor.step].after) {
+      const BoundPlan::Cursor& other = plan.cursors[before.lane];
+      if (other.tile < cursor.tile || (other.tile == cursor.tile && other.step <= before.step))
+        return moved;
+    }
     if (const BoundStep* step = plan.at(lane, cursor)) {
-      for (const plan::Dependency& before : step->after) {
-        const BoundPlan::Cursor& other = plan.cursors[before.lane];
-        if (other.tile < cursor.tile || (other.tile == cursor.tile && other.step <= before.step))
-          return moved;
-      }
       steps_.network().rest();
       if (!steps_.attempt(run, *step, cursor.tile)) return moved | steps_.network().moved();
       moved = true;

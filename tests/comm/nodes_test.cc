@@ -9,6 +9,7 @@
 #include "support/collective_case.h"
 #include "support/ranks.h"
 #include "support/test.h"
+#include "support/uneven_case.h"
 
 namespace rondo::test {
 namespace {
@@ -76,6 +77,30 @@ TEST_CASE(
               }
               return {};
             })) == "");
+  }
+}
+
+// Proves: a rank passes on only what it has copied to its output, also in tiles in which most steps
+// of the plan have no part.
+TEST_CASE("a composed allGatherv passes on no block before it is there") {
+  auto ranks = onNodes("2x2", composed("hierarchical"));
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) {
+            return lateAllGatherv(comm, 8 << 20); // more than the sockets take
+          })) == "");
+}
+
+TEST_CASE("allGatherv gives the right result when composed, with blocks of any size") {
+  for (const std::string layout : {"2x2", "3,1", "0.1.0.1.1"}) {
+    CAPTURE(layout);
+    auto ranks = onNodes(layout, composed("hierarchical"));
+    REQUIRE(
+        firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+          for (int seed = 0; seed < (kWholeGrid ? 10 : 4); ++seed)
+            for (const bool in_place : {false, true})
+              if (std::string wrong = allGatherv({seed, 0, in_place, false}, comm); !wrong.empty())
+                return wrong + ", seed " + std::to_string(seed);
+          return {};
+        })) == "");
   }
 }
 

@@ -16,8 +16,9 @@ namespace rondo::test {
 /// Declared so that the streams outlive the communicators that use them.
 class DeviceRanks {
  public:
-  /// Rank r uses device r modulo the number of devices.
-  DeviceRanks(int ranks, Options options, int devices = 1) {
+  /// Rank r uses device r modulo the number of devices. `on_node`: the ranks of each node; 0: all
+  /// are on this one.
+  DeviceRanks(int ranks, Options options, int devices = 1, int on_node = 0) {
     const Rendezvous meet = Rendezvous::inProcess(ranks);
     std::vector<std::optional<Communicator>> made(static_cast<std::size_t>(ranks));
     std::vector<std::exception_ptr> errors(made.size());
@@ -25,6 +26,7 @@ class DeviceRanks {
       std::vector<std::jthread> threads;
       for (int rank = 0; rank < ranks; ++rank) {
         options.device = rank % devices;
+        if (on_node > 0) options.node = "node " + std::to_string(rank / on_node);
         threads.emplace_back([&, rank, options, at = static_cast<std::size_t>(rank)] {
           try {
             made[at].emplace(Communicator::create(meet.as(rank), options));

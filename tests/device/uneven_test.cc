@@ -21,4 +21,16 @@ TEST_CASE("device buffers: every v-form moves blocks of any size to their places
   }
 }
 
+// Proves: a rank passes on only what it has copied to its output, also in tiles in which most steps
+// of the plan have no part.
+TEST_CASE("device buffers: a composed allGatherv passes on no block before it is there") {
+  const HostDevices host;
+  Options options = onDevice("", "hierarchical");
+  options.channel_bytes = 16 << 10;
+  options.channel_depth = 4;
+  DeviceRanks world(4, options, 1, 2);
+  REQUIRE(firstComplaint(onRanks(
+              world.all, [](Communicator& comm) { return lateAllGatherv(comm, 1 << 20); })) == "");
+}
+
 } // namespace rondo::test

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "plan/facts.h"
+#include "plan/layout.h"
 #include "plan/registry.h"
 #include "support/test.h"
 
@@ -28,6 +29,16 @@ TEST_CASE("plans that move whole single blocks serve uneven ones, those that cut
       due.insert({"scatter tree", "gather tree"}); // no rank passes on another's block
     if (ranks == 2) due.insert("reducescatter halving");
     CHECK(serving == due);
+  }
+}
+
+TEST_CASE("of the composed plans only those of allgather serve uneven blocks", "[uneven]") {
+  const Algorithm& hierarchical = *findAlgorithm("hierarchical");
+  for (const Collective collective : kCollectives) {
+    const Spec spec{.collective = collective, .ranks = 4, .layout = parseLayout("2x2")};
+    if (!hierarchical.supports(spec)) continue;
+    INFO(name(collective));
+    CHECK(Facts(hierarchical, spec).servesUneven() == (collective == Collective::allgather));
   }
 }
 

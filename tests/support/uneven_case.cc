@@ -1,6 +1,9 @@
 // v-forms with blocks of many sizes.
 #include "support/uneven_case.h"
 
+#include <chrono>
+#include <thread>
+
 namespace rondo::test {
 
 namespace {
@@ -132,6 +135,21 @@ std::string reduceScatterv(const UnevenCase& one, Communicator& comm) {
     if (static_cast<std::uint32_t*>(to)[i] != due) return "reduceScatterv: wrong output";
   }
   return {};
+}
+
+std::string lateAllGatherv(Communicator& comm, std::size_t words) {
+  if (std::string wrong = allGatherv({2, 0, false, false}, comm); !wrong.empty())
+    return wrong; // the channels are open now
+  const int sender = comm.size() / 2;
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  Sizes counts(ranks), offsets(ranks);
+  counts[static_cast<std::size_t>(sender)] = words;
+  const Words input = single(sender, -1, comm.rank() == sender ? words : 0);
+  Words output(words, kGap);
+  comm.barrier();
+  if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  comm.allGatherv(input.data(), input.size(), output.data(), {counts, offsets}, DataType::uint32);
+  return output == single(sender, -1, words) ? "" : "allGatherv: wrong output";
 }
 
 std::string everyUneven(Communicator& comm, int seeds) {

@@ -56,6 +56,9 @@ std::string allGatherv(const UnevenCase& one, Communicator& comm);
 std::string allToAllv(const UnevenCase& one, Communicator& comm);
 std::string reduceScatterv(const UnevenCase& one, Communicator& comm);
 
+/// An AllGatherv of one large block, that of the rank in the middle, for which rank 0 comes late.
+std::string lateAllGatherv(Communicator& comm, std::size_t words);
+
 /// All forms, seeds, roots, in place and not, blocking and not. Returns the first complaint.
 std::string everyUneven(Communicator& comm, int seeds);
 

@@ -55,8 +55,8 @@ class PlanKernel {
       for (std::uint32_t s = 0; s < lane.count;) {
         watch_.at(tile, s);
         const Step* step = stepAt(lane.first + s, tile);
-        if (step && !perform(step, tile, turn)) return;
-        s += step ? step->bundle : 1;
+        if (!perform(step, tile, turn)) return;
+        s += step->bundle;
         tick(turn * lane.count + s);
       }
     }
@@ -103,11 +103,10 @@ class PlanKernel {
     return (static_cast<std::uint64_t>(launch_.number) << device::kBlockBits) + 1;
   }
 
-  /// The step in this tile, or null if it has no part in it.
+  /// The step in this tile.
   RONDO_HOST_DEVICE const Step* stepAt(std::uint32_t index, std::uint64_t tile) const {
     const Step& last = program_.steps[program_.last_steps + index];
-    if (tile + 1 == last.tiles) return &last;
-    return tile < last.tiles ? &program_.steps[index] : nullptr;
+    return tile + 1 < last.tiles ? &program_.steps[index] : &last;
   }
 
   /// Advances this lane's clock, for which other lanes wait. Call it only after a block barrier
@@ -138,19 +137,23 @@ class PlanKernel {
     });
   }
 
-  /// Performs the bundle that begins with the step. `turn`: number of tiles that the copy has done.
+  /// Performs the bundle that begins with the step. A step that has no part in the tile only waits
+  /// for other lanes, because later steps of its lane rely on this wait. `turn`: number of tiles
+  /// that the copy has done.
   RONDO_HOST_DEVICE bool perform(const Step* first, std::uint64_t tile, std::uint64_t turn) {
     if constexpr (kSwitch)
       if (first->is_barrier) return meet(*first);
+    const bool moves = tile < first->tiles;
     bool good = true;
     for (std::uint32_t i = block_.thread(); i < first->after.count; i += block_.threads()) {
       const plan::Dependency& before = program_.after[first->after.first + i];
       const std::uint64_t steps = program_.lane[before.lane].count;
       good = good && awaitBlock(firstLane() + before.lane, turn * steps + before.step + 1);
     }
-    for (std::uint32_t i = block_.thread(); i < first->ends; i += block_.threads())
+    for (std::uint32_t i = block_.thread(); moves && i < first->ends; i += block_.threads())
       good = good && prepare(first, i, tile);
     if (!block_.all(good)) return false;
+    if (!moves) return true;
 
     if constexpr (!kSwitch)
       if (program_.protocol == Protocol::low_latency) good = movePackets(first);
