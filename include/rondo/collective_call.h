@@ -20,8 +20,9 @@ struct Blocks {
 /// The arguments of one call. The members that the collective does not have (rondo/collectives.h)
 /// are ignored.
 struct CollectiveCall {
-  /// The block tables of a v-form, for the buffers that the call uses on this rank. Empty for a
-  /// buffer that it does not use. A buffer with a single block has a table of one entry.
+  /// The block tables of a v-form, for the buffers that the call uses on this rank. Must be empty
+  /// for a buffer that it does not use. A buffer with a single block has a table of one entry,
+  /// whose count is CollectiveCall::count and whose offset is 0.
   struct Tables {
     Blocks input, output;
   };

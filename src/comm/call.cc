@@ -98,8 +98,8 @@ struct Range {
   std::size_t block = 0;
 };
 
-/// Adds the byte ranges of the non-empty blocks of one buffer. Throws for blocks outside the
-/// address space.
+/// Adds the byte ranges of the non-empty blocks of one buffer. Throws for a table that does not
+/// fit the call, and for blocks outside the address space.
 void addRanges(const Call& call, const Blocks& table, bool written, std::size_t blocks,
                std::size_t own, std::vector<Range>& ranges) {
   const char* buffer = written ? "output" : "input";
@@ -107,7 +107,15 @@ void addRanges(const Call& call, const Blocks& table, bool written, std::size_t 
   if (table.counts.size() != blocks || table.offsets.size() != blocks)
     refuse(call, std::string(buffer) + " blocks: " + std::to_string(table.counts.size()) +
                      " counts and " + std::to_string(table.offsets.size()) + " offsets for " +
-                     std::to_string(blocks) + " ranks");
+                     (blocks > 0 ? std::to_string(blocks) + " ranks"
+                                 : "a buffer that this rank does not use: pass empty tables"));
+  if (blocks == 0) return;
+  const detail::CollectiveTraits& of = traits(call.collective);
+  const bool single = !(written ? of.output : of.input).perRank();
+  if (single && (table.counts[0] != call.count || table.offsets[0] != 0))
+    refuse(call, std::string(buffer) + " is a single block of " + std::to_string(call.count) +
+                     " elements, but its table says " + std::to_string(table.counts[0]) + " at " +
+                     std::to_string(table.offsets[0]) + ": pass its count at 0");
   const std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / sizeOf(call.type) / blocks;
   for (std::size_t b = 0; b < blocks; ++b) {
     const std::size_t count = table.counts[b], offset = table.offsets[b];
@@ -129,10 +137,8 @@ void validateBlocks(const Call& call, int rank, int size) {
   const CollectiveCall::Tables& layout = *call.layout;
   const Extent extent = extentOf(call, rank, size);
   std::vector<Range> ranges;
-  if (extent.input_blocks > 0)
-    addRanges(call, layout.input, false, extent.input_blocks, extent.input_at, ranges);
-  if (extent.output_blocks > 0)
-    addRanges(call, layout.output, true, extent.output_blocks, extent.output_at, ranges);
+  addRanges(call, layout.input, false, extent.input_blocks, extent.input_at, ranges);
+  addRanges(call, layout.output, true, extent.output_blocks, extent.output_at, ranges);
   if (extent.input_blocks > 0 && extent.output_blocks > 0) {
     const std::size_t sent = layout.input.counts[extent.input_at];
     const std::size_t received = layout.output.counts[extent.output_at];
@@ -237,7 +243,16 @@ void checkCollective(Collective collective) {
                 "unknown collective " + std::to_string(static_cast<int>(collective)));
 }
 
-void validate(const Call& call, int rank, int size) {
+Call checked(Call call) {
+  checkCollective(call.collective);
+  if (!traits(call.collective).movesData()) {
+    call.count = 0;
+    call.type = {};
+  }
+  return call;
+}
+
+void validateShape(const Call& call, int size) {
   if (static_cast<std::size_t>(call.type) >= kDataTypeCount)
     refuse(call, "unknown data type " + std::to_string(static_cast<int>(call.type)));
   if (reduces(call.collective)) {
@@ -252,12 +267,16 @@ void validate(const Call& call, int rank, int size) {
     refuse(call, std::string(point_to_point ? "peer " : "root ") + std::to_string(call.root) +
                      " is not a rank of this communicator (0 to " + std::to_string(size - 1) + ")");
 
-  if (call.layout) return validateBlocks(call, rank, size);
-
   const std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / sizeOf(call.type) /
                            static_cast<std::size_t>(size);
-  if (call.count > most)
+  if (!call.layout && call.count > most)
     refuse(call, "count " + std::to_string(call.count) + " exceeds the address space");
+}
+
+void validate(const Call& call, int rank, int size) {
+  validateShape(call, size);
+  if (call.layout) return validateBlocks(call, rank, size);
+
   const Buffers buffers = buffersOf(call, rank, size);
   if (buffers.fit(call.input, call.output)) return;
   if (buffers.input_bytes > 0 && !call.input)

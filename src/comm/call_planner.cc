@@ -107,10 +107,8 @@ Explanation CallPlanner::explain(const Call& call) const {
   checkCollective(call.collective);
   if (call.collective == Collective::sendrecv)
     throw Error(ErrorCode::invalid_argument, "explain: a Send or Recv has no algorithm");
+  validateShape(call, size_);
   const plan::Spec spec = specOf(call);
-  if (spec.root < 0 || spec.root >= size_)
-    throw Error(ErrorCode::invalid_argument,
-                "explain: root " + std::to_string(spec.root) + " is not a rank");
   plan::PlanCache plans(rank_);
   const planner::Decision decided = decide(call, plans);
   if (call.layout || policy_.devices) {
@@ -135,8 +133,10 @@ std::string CallPlanner::algorithmFor(Collective collective, std::size_t count,
                                       DataType type) const {
   checkCollective(collective);
   if (collective == Collective::sendrecv) return "sendrecv";
+  const Call call{.collective = collective, .count = count, .type = type};
+  validateShape(call, size_);
   plan::PlanCache plans(rank_);
-  return decide({.collective = collective, .count = count, .type = type}, plans).choice.text();
+  return decide(call, plans).choice.text();
 }
 
 } // namespace rondo::comm

@@ -207,13 +207,9 @@ std::string Communicator::transportTo(int peer) const { return impl_->transportT
 
 // Each collective in its blocking and its asynchronous form.
 
-void Communicator::call(const CollectiveCall& call) {
-  comm::checkCollective(call.collective);
-  impl_->call(call);
-}
+void Communicator::call(const CollectiveCall& call) { impl_->call(comm::checked(call)); }
 Work Communicator::callAsync(const CollectiveCall& call) {
-  comm::checkCollective(call.collective);
-  return impl_->start(call);
+  return impl_->start(comm::checked(call));
 }
 
 void Communicator::allReduce(const void* input, void* output, std::size_t count, DataType type,

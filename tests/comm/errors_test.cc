@@ -184,6 +184,17 @@ TEST_CASE("a root that differs is a mismatch that names both calls on every rank
     }
 }
 
+TEST_CASE("a barrier made by call() ignores count and type") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            comm.call({.collective = Collective::barrier,
+                       .count = comm.rank() == 0 ? 8 : SIZE_MAX,
+                       .type = comm.rank() == 0 ? DataType::float32 : static_cast<DataType>(200)});
+            comm.barrier();
+            return {};
+          })) == "");
+}
+
 TEST_CASE("calls that differ and send nothing are found when the next call waits, or at the end") {
   auto ranks = Communicator::createAll(3, plainOptions());
   std::vector<float> x(10);

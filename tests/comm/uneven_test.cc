@@ -94,6 +94,20 @@ TEST_CASE("invalid blocks are refused by name, and the communicator goes on", "[
   refused("not defined on float", [&](Communicator& comm) {
     comm.reduceScatterv(at, {two, apart}, at + 32, DataType::float32, ReduceOp::bxor);
   });
+  const Sizes zero{0}, five{5};
+  const auto average = [&](std::size_t count, const Blocks& output) {
+    const CollectiveCall::Tables tables{{two, apart}, output};
+    return [&, count, tables](Communicator& comm) {
+      comm.call(
+          {Collective::reducescatter, at, at + 32, count, kType, ReduceOp::avg, 0, false, &tables});
+    };
+  };
+  refused("a single block of 4 elements, but its table says 4 at 5", average(4, {one, five}));
+  refused("a single block of 0 elements, but its table says 4 at 0", average(0, {one, zero}));
+  refused("a buffer that this rank does not use", [&](Communicator& comm) {
+    const CollectiveCall::Tables tables{{one, zero}, {two, {}}};
+    comm.call({Collective::gather, at, nullptr, 4, kType, ReduceOp::sum, 1, false, &tables});
+  });
   REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
             return gatherv({2, 0, false, false}, comm);
           })) == "");
