@@ -23,8 +23,9 @@ namespace rondo {
 class RONDO_API Group {
  public:
   Group();
-  /// Does what end() does if the group is still open, but logs errors. Call end() to have
-  /// them thrown.
+  /// If the group is still open, does what end() does, but logs errors: call end() to have them
+  /// thrown. If an exception leaves the scope of the group, does what drop() does, because the
+  /// buffers of the recorded calls may be gone.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -36,10 +37,10 @@ class RONDO_API Group {
   /// Closes the group and makes none of its calls: their Works are done, with Error(aborted). A
   /// group inside another group leaves its calls to the outer one.
   void drop();
-  /// Returns how long the calls of this thread's open groups will take at fixed speeds: 1 us a
-  /// message, 10 GB/s for messages, 20 GB/s for reductions. Communicator::explain() predicts for
-  /// this machine. Calls of one communicator count as running one after the other,
-  /// different communicators as running at the same time.
+  /// Returns a rough time of the calls in this thread's open groups, for ncclGroupSimulateEnd():
+  /// at fixed speeds of 1 us a message, 10 GB/s for messages and 20 GB/s for reductions. Calls of
+  /// one communicator count as running one after the other, different communicators as running at
+  /// the same time. For this machine, use Communicator::explain().
   std::chrono::nanoseconds predict() const;
 
   /// Whether this thread has an open group, so that its calls are only recorded.
@@ -48,6 +49,7 @@ class RONDO_API Group {
  private:
   Work leave(bool attended);
   bool open_ = true;
+  int exceptions_ = 0; ///< in flight when the group began
 };
 
 } // namespace rondo

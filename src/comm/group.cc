@@ -11,12 +11,13 @@
 
 namespace rondo {
 
-Group::Group() { comm::PendingGroup::enter(); }
+Group::Group() : exceptions_(std::uncaught_exceptions()) { comm::PendingGroup::enter(); }
 
 Group::~Group() {
   if (!open_) return;
   try {
-    end();
+    if (std::uncaught_exceptions() > exceptions_) drop();
+    else end();
   } catch (const std::exception& error) {
     base::log(LogLevel::error, "a call of a Group failed: ", error.what());
   }

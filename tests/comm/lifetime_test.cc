@@ -107,6 +107,25 @@ TEST_CASE("a group's calls on a communicator that was destroyed meanwhile are no
   REQUIRE(out == 3);
 }
 
+// Proves: the calls of a group that an exception leaves are not made, since their buffers may be
+// gone, and the communicator goes on.
+TEST_CASE("an exception that leaves a group drops its calls") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  Work sent;
+  REQUIRE(codeOf([&] {
+            const Group group;
+            const std::vector<std::int32_t> in(1);
+            sent = ranks[0].sendAsync(in.data(), 1, i32, 1);
+            ranks[0].recv(nullptr, 1, i32, 9);
+          }) == ErrorCode::invalid_argument);
+  REQUIRE(codeOf([&] { sent.wait(); }) == ErrorCode::aborted);
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            std::int32_t in = 1, out = 0;
+            comm.allReduce(&in, &out, 1, i32, ReduceOp::sum);
+            return out == 2 ? "" : "wrong sum";
+          })) == "");
+}
+
 TEST_CASE("a destroyed communicator's rank has left, also if a work and a buffer live on") {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     INFO(transport);
