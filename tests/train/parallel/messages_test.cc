@@ -219,6 +219,34 @@ TEST_CASE("running statistics move once per round of pushes, also if one worker 
   REQUIRE(piece.oldest() == 0);
 }
 
+// Proves: without order, a push of each worker decays and moves the values as one step does.
+TEST_CASE("pushes that are steps of their own together move the values as far as one step") {
+  using namespace training;
+  using namespace training::servers;
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    INFO(optimizer);
+    const int workers = 4;
+    std::vector<float> keys(16, 1.0F), moved;
+    for (const bool in_order : {true, false}) {
+      Weight weight;
+      weight.value = keys.data();
+      weight.shape = {16};
+      weight.decays = true;
+      Weight* const weights[] = {&weight};
+      PieceServer piece({.begin = 0, .count = 16, .weights = {0}}, keys, weights, optimizer,
+                        {.momentum = 0, .weight_decay = 0.1},
+                        {.workers = workers, .in_order = in_order});
+      piece.begin(0);
+      std::vector<std::vector<float>> pushes(workers, std::vector<float>(16, 0.0F));
+      for (int worker = 0; worker < workers; ++worker)
+        piece.push(worker, pushes[static_cast<std::size_t>(worker)].data(), 0.2);
+      moved.push_back(piece.values()[5]);
+    }
+    CHECK(moved[0] < 0.99F); // 0.98, and 0.995^4 of 1
+    CHECK(std::abs(moved[1] - moved[0]) < 1e-3F);
+  }
+}
+
 #ifdef RONDO_HAVE_DNNL
 
 namespace {

@@ -91,7 +91,8 @@ void PieceServer::step(float* gradient, double learning_rate) {
     return;
   }
   for (Weight& slice : slices_) slice.gradient = gradient + (slice.value - values_.data());
-  optimizer_->step(learning_rate, how_.scale);
+  const int parts = how_.in_order ? 1 : how_.workers;
+  optimizer_->step(learning_rate / parts, how_.scale * static_cast<float>(parts));
 }
 
 std::int64_t PieceServer::oldest() const {

@@ -19,15 +19,16 @@ struct Application {
   int workers = 1;
   bool in_order = false; ///< bulk-synchronous: one move for one push from every worker
   int samples = 1;       ///< in one push from every worker
-  float scale = 1;       ///< of the gradients: 1 / batch
+  float scale = 1;       ///< of the sum of one push from every worker: 1 / batch
   bool sparse = false;   ///< records which keys each move changes
 };
 
 /// Bulk-synchronous pushes are added in the order of the workers and make one optimizer step: the
 /// result equals, bit for bit, a rank-order reduction followed by one optimizer step. Otherwise
-/// each push is an optimizer step of its own, in the order of arrival, with the same scale: one
-/// push from every worker moves the values about as far as one bulk-synchronous step. Running
-/// statistics always move once per as many pushes as there are workers.
+/// each push is an optimizer step of its own, in the order of arrival. It uses the mean gradient of
+/// the push and 1/workers of the rate, so that one push from every worker moves the values, and
+/// decays them, about as far as one bulk-synchronous step. Running statistics always move once per
+/// as many pushes as there are workers.
 class PieceServer {
  public:
   /// `keys` and `weights` are those of the replica, as in layOut(); they must outlive this object.
