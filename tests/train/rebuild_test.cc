@@ -46,6 +46,10 @@ TEST_CASE("options of elastic runs are refused in other runs") {
 }
 
 TEST_CASE("an elastic run that could not go on is refused before it begins") {
+  TrainOptions large;
+  large.elastic.ranks = "1:4096";
+  large.accumulate = large.batch = 1 << 20;
+  CHECK(contains(refusalOf(large, 1), "must be at least 4294967296, for MAX of elastic"));
   TrainOptions options;
   options.elastic.ranks = "2:4";
   for (const char* strategy : {"ddp", "local", "zero1", "zero2", "ps"}) {

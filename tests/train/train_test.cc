@@ -48,6 +48,18 @@ TEST_CASE("an error for different settings quotes them") {
     }
 }
 
+TEST_CASE("ranks whose long settings differ only at their end do not train together") {
+  auto ranks = makeRanks(3);
+  const Thrown thrown = thrownByAll(ranks, [](Communicator& comm) {
+    training::agree(comm, [&]() -> std::string {
+      return std::string(5000, 'a') + (comm.rank() == 2 ? "\nb 3" : "\nb 2");
+    });
+  });
+  REQUIRE(thrown.code == ErrorCode::mismatch);
+  REQUIRE(thrown.culprit == 2);
+  REQUIRE(contains(thrown.text, "rank 0 and rank 2 differ after the first 4083 bytes"));
+}
+
 TEST_CASE("a rank whose parameters differ is found on all ranks") {
   for (int size : {2, 3, 5})
     for (int odd = 0; odd < size; ++odd) {

@@ -6,8 +6,11 @@
 #include <cstdio>
 #include <map>
 #include <new>
+#include <span>
 #include <sstream>
 #include <vector>
+
+#include "rondo/detail/hash.h"
 
 namespace rondo::training {
 
@@ -17,10 +20,12 @@ namespace {
 struct Statement {
   static constexpr std::int32_t kReady = -1;
 
+  std::uint64_t hash = 0;     ///< of the whole text
   std::int32_t code = kReady; ///< else an ErrorCode
-  std::array<char, 4092> text{};
+  std::array<char, 4084> text{};
 
   void say(const std::string& what) {
+    hash = detail::fnv1a(std::as_bytes(std::span(what)));
     what.copy(text.data(), text.size() - 1); // the last byte stays zero; longer texts are cut
   }
   std::string said() const { return text.data(); }
@@ -99,7 +104,13 @@ void agree(Communicator& comm, const std::function<std::string()>& prepare) {
     throw Error(code, "rank " + std::to_string(rank) + ": " + failed->said(), rank);
   }
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank].text == all[0].text) continue;
+    if (all[rank].hash == all[0].hash) continue;
+    if (all[rank].text == all[0].text)
+      throw Error(ErrorCode::mismatch,
+                  "ranks train differently: rank 0 and rank " + std::to_string(rank) +
+                      " differ after the first " + std::to_string(all[0].said().size()) +
+                      " bytes of their settings: compare their options and data",
+                  static_cast<int>(rank));
     const auto [first, other] = firstDifference(all[0].said(), all[rank].said());
     throw Error(ErrorCode::mismatch,
                 "ranks train differently: rank 0 has " + first + ", rank " + std::to_string(rank) +

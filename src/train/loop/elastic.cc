@@ -58,9 +58,10 @@ void checkElastic(const TrainOptions& options, int ranks) {
   if (ranks > most)
     refuse("elastic is " + options.elastic.ranks + ", but there are " + std::to_string(ranks) +
            " ranks");
-  if (options.batch < most * options.accumulate)
+  const std::int64_t least_batch = std::int64_t{most} * options.accumulate;
+  if (options.batch < least_batch)
     refuse("batch is " + std::to_string(options.batch) + ", must be at least " +
-           std::to_string(most * options.accumulate) + ", for MAX of elastic");
+           std::to_string(least_batch) + ", for MAX of elastic");
   if (!options.stragglers.slow.empty() || options.gradients.noise_scale)
     refuse("elastic runs take no slow and no noise_scale");
   if (!options.sharding.mesh.empty())
