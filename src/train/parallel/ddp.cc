@@ -365,6 +365,11 @@ const StrategyKind ddp{
             throw Error(
                 ErrorCode::invalid_argument,
                 "train: noise_scale needs 2 or more micro-batches, but ranks x accumulate is 1");
+          const std::string& hook = options.gradients.hook;
+          if (options.gradients.noise_scale && hook != "none" && hook != "fp16" && hook != "bf16")
+            throw Error(ErrorCode::invalid_argument,
+                        "train: noise_scale needs the gradient of each step, but hook " + hook +
+                            " sends a part of it and keeps the rest for later steps");
         },
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Ddp>(setup);
