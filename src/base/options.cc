@@ -99,16 +99,18 @@ void disableShm(Options& options, const std::string& value, std::string_view wha
   options.transports = (filter.exclude ? "^" : "") + base::join(filter.names, ",");
 }
 
+/// The largest channel of all transports.
+constexpr std::uint64_t kMostChannelBytes = std::uint64_t{1} << 30;
+
 /// NCCL reads numbers as C does, so they may be hexadecimal.
 std::string bytesFromNccl(const std::string& value) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 30; // largest channel of all transports
   if (value.starts_with("0x") || value.starts_with("0X")) {
     std::uint64_t bytes = 0;
     const char* const end = value.data() + value.size();
     const auto [stop, error] = std::from_chars(value.data() + 2, end, bytes, 16);
     if (error == std::errc{} && stop == end) return bytesFromNccl(std::to_string(bytes));
   }
-  base::parseBytes(value, "NCCL_BUFFSIZE", 0, kMost);
+  base::parseBytes(value, "NCCL_BUFFSIZE", 0, kMostChannelBytes);
   return value;
 }
 
@@ -183,7 +185,7 @@ constexpr Entry kEntries[] = {
     {"RONDO_BUFFSIZE", "NCCL_BUFFSIZE",
      "bytes of slots per channel (suffixes K, M, G); 0: the transport's default",
      [](Options& options, const std::string& value, std::string_view what) {
-       options.channel_bytes = base::parseBytes(value, what, 0, std::uint64_t{1} << 40);
+       options.channel_bytes = base::parseBytes(value, what, 0, kMostChannelBytes);
      },
      [](const Options& options) { return base::formatBytes(options.channel_bytes); },
      bytesFromNccl},

@@ -217,7 +217,7 @@ TEST_CASE("a wrong value is refused, naming the variable that was read and the v
       {"RONDO_TIMEOUT", {"0", "-1", "abc", "1e400", "99999999999999999999"}},
       {"RONDO_INIT_TIMEOUT", {"0", "-1", "x"}},
       {"RONDO_HEARTBEAT", {"0", "0.009", "3601", "soon"}},
-      {"RONDO_BUFFSIZE", {"-1", "64X", "18446744073709551616", "16777216T", "2T"}},
+      {"RONDO_BUFFSIZE", {"-1", "64X", "18446744073709551616", "16777216T", "2G"}},
       {"RONDO_DEPTH", {"-1", "65", "1.5", "4294967297"}},
       {"RONDO_DEVICE", {"-2", "gpu", "1024"}},
       {"RONDO_NODE", {std::string(256, 'n')}},
