@@ -24,16 +24,19 @@ macro(rondo_package group name summary)
     set(CPACK_COMPONENT_${component}_GROUP ${group})
   endforeach()
 endmacro()
-rondo_package(runtime librondo0 "collective communication: library, MPI interposers, NCCL"
-              library)
+# Like the library's name, it has the version of the interface, so that an update does not replace a
+# library that programs need. Two versions cannot be installed at once: both have the modules.
+rondo_package(runtime librondo${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+              "collective communication: library, MPI interposers, NCCL" library)
 rondo_package(development librondo-dev "collective communication: headers, CMake package, archives"
               headers static links)
 rondo_package(command rondo-tools "collective communication: the command rondo, its trainer"
               tools onednn)
 rondo_package(module python3-rondo "collective communication: Python interface" python)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libucx0, libhwloc15, libopenmpi3")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_PROVIDES librondo-modules)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONFLICTS librondo-modules)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS rondo-tools)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS dataset-fashion-mnist) # what `rondo train` reads
 set(CPACK_DEBIAN_MODULE_PACKAGE_SECTION python)

@@ -26,7 +26,7 @@ def main():
         folder = FOLDERS[sys.argv[1]]
         if not folder.exists():
             sys.exit("This package of Rondo is the Python interface alone: its libraries and "
-                     "headers are in Debian's packages librondo0 and librondo-dev.")
+                     "headers are in Debian's package librondo-dev and those that it needs.")
         print(folder)
     else:
         command()
