@@ -10,8 +10,8 @@ set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
 
-# rondo_package(GROUP NAME SUMMARY COMPONENTS...): a Debian package of these components. Its
-# dependencies on other packages than ours are in RONDO_DEPENDS_<GROUP>: dpkg-shlibdeps would add
+# rondo_package(GROUP NAME SUMMARY COMPONENTS...): a Debian package of these components. All
+# its dependencies, also on our packages, are in RONDO_DEPENDS_<GROUP>: dpkg-shlibdeps would add
 # those of the modules, which are loaded only where their libraries exist.
 macro(rondo_package group name summary)
   string(TOUPPER ${group} upper)
