@@ -32,6 +32,8 @@ constexpr OtherVariable kOthers[] = {
      "own together with RONDO_COMM_ID"},
     {"RONDO_RENDEZVOUS_FILE, RONDO_JOIN",
      "set by `rondo run --restart`: the file where the ranks are found; 1: join them"},
+    {"RONDO_ID_FD", "set by `rondo run`: the descriptor that holds the id of the rendezvous"},
+    {"NCCL_COMM_BLOCKING", "read by libnccl.so.2: 0: its calls do not wait, as in NCCL"},
     {"RONDO_MPI_STATS", "1: MPI programs print at their end which collectives Rondo ran"},
     {"RONDO_DATA", "default of `rondo train --data`"},
     {"RONDO_ROOT", "where pip finds Rondo when it builds rondo_torch"},

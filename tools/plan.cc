@@ -373,14 +373,14 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       ->needs(algorithm);
   auto* check_flag = app->add_flag("--check", config->check,
                                    "Prove of all plans: messages match, no deadlock at slot depths "
-                                   "1, 2 and 8, no races, correct data flow, closed forms");
+                                   "1, 2 and 8, no races, correct data flow, counts = formulas");
   app->add_flag("--all", config->all, "With --check: all algorithms and collectives (default)")
       ->needs(check_flag);
   app->add_flag("--table", config->table, "Print two tables of costs: counts next to formulas");
   app->add_option(
       "--bytes", config->bytes,
-      "Sizes, as in rondo bench: those to compare (several, as 8,1M), for --table (one), or to cut "
-      "into tiles");
+      "Sizes, as in rondo bench. To compare: one or several (8,1M); with --table: one; with "
+      "--algorithm: cut the plan into tiles for a call of this size");
   addMachineOptions(*app, *config);
   app->add_flag("--list", config->list,
                 "List all algorithms and the collectives that they support");

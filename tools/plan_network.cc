@@ -109,9 +109,9 @@ model::Profile profileOf(const NetworkConfig& config) {
 
 void addNetworkOptions(CLI::App& app, NetworkConfig& config) {
   auto* profile = app.add_option("--profile", config.profile,
-                                 "Link profile, as `rondo tune` writes it. Default: of `rondo "
-                                 "plan`, the one that jobs use; of others, one that was fitted to "
-                                 "bench/results")
+                                 "Link profile, as `rondo tune` writes it. Default: `rondo "
+                                 "plan` uses the one that jobs on this machine use (`rondo "
+                                 "tune`), the other commands a built-in one")
                       ->type_name(kInputFile);
   app.add_option(
          "--ideal", config.ideal,

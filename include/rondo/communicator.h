@@ -43,9 +43,9 @@ struct MemoryUse {
   /// Slots of these channels, if the peers share memory. Between devices over a network: slots of
   /// all channels.
   std::size_t slots = 0;
-  /// For messages that TCP or UCX cannot send from or receive into user memory. Also for messages
-  /// that this rank copies out of another process's private memory, if it passes them on without
-  /// storing them, or stores them in several pieces.
+  /// For messages that TCP or UCX cannot send from or receive into user memory. Also for a message
+  /// read from another process's private memory that has no single place in this rank's
+  /// buffers: it is only passed on, or is stored in pieces.
   std::size_t staging = 0;
   std::size_t scratch = 0; ///< for partial results
 
@@ -115,9 +115,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Waits until the outstanding calls of this rank have completed, at most for Options::timeout,
   /// and until the network has taken the messages that this rank sent. A call that needs other
   /// ranks completes only when they make it too. The destructor does not wait until the other ranks
-  /// destroy their communicators. Then this rank has left, also if a Work or a Buffer lives on. It
-  /// leaves later only if a splitAsync(), exchangeAsync(), growAsync() or shrinkAsync() has not
-  /// ended, or if another thread waits for a Group with calls of other communicators too.
+  /// destroy their communicators. When the destructor returns, this rank has left the group; Works
+  /// and Buffers do not keep it in. Two things do, until they end: a splitAsync(), exchangeAsync(),
+  /// growAsync() or shrinkAsync(); another thread's wait for a Group with other communicators too.
   ///
   /// Calls in flight on other ranks that cannot complete without this rank throw an Error whose
   /// text and culprit() name this rank. The code is peer_dead ("rank 1 left without entering
@@ -204,13 +204,13 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// the id. So it does not matter who hosted that of this one, or whether it lives. After a
   /// failure call shrink() first. An id serves one grow(). It is ordered with splits and exchanges.
   ///
-  /// Throws on all ranks of this communicator, or on none; after a failure of the following kinds
-  /// this communicator works as before. Error(init_failed) if newcomers do not come within
-  /// Options::init_timeout or die while they join (culprit(): the rank in the new communicator), or
-  /// if the id's rendezvous cannot be reached; Error(invalid_argument) if a number or id is not
-  /// valid or differs between ranks, or if no rank has an id. Other errors end this communicator,
-  /// as in split(); among them Error(timeout) of the last stage, in which the old ranks wait for
-  /// each other for up to three times Options::init_timeout.
+  /// Either all ranks of this communicator throw, or none. After these errors it can still be used:
+  /// Error(init_failed) if newcomers do not come within Options::init_timeout or die while they
+  /// join (culprit(): the rank in the new communicator), or if the id's rendezvous cannot be
+  /// reached; Error(invalid_argument) if a number or id is not valid or differs between ranks, or
+  /// if no rank has an id. Other errors end this communicator, as in split(); among them
+  /// Error(timeout) of the last stage, in which the old ranks wait for each other for up to three
+  /// times init_timeout.
   Communicator grow(int newcomers);
   Communicator grow(int newcomers, const UniqueId& id);
   /// Does what grow() does, on a new thread. See splitAsync().
@@ -233,10 +233,10 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // and setStream(). Messages of one communicator never reach another one.
 
   /// Ends every pending and later call of every rank of this communicator with Error(aborted),
-  /// whose text contains `reason`. If the communicator has failed already, calls end with its first
-  /// error; with Options::patient, after the death of a rank, only this rank's calls then end at
-  /// once. May be called from any thread, at any time, and repeatedly. The ranks remain: shrink()
-  /// then makes a communicator of the same ranks (MPI's ULFM and NCCL call this revoke).
+  /// whose text contains `reason`. If it has failed already, calls end with the first error
+  /// instead. (With Options::patient, after the death of a rank, abort() ends only this rank's
+  /// calls at once.) May be called from any thread, at any time, and repeatedly. The ranks remain:
+  /// shrink() then makes a communicator of the same ranks (MPI's ULFM and NCCL call this revoke).
   void abort(const std::string& reason);
   /// Returns the error with which the communicator has failed, or nothing. It never waits, and may
   /// be called from any thread. The death of a rank appears within a second, also without a call.

@@ -14,7 +14,8 @@ enum class ErrorCode {
                     ///< GradientReducer aborts it, so that no rank waits)
   mismatch,         ///< ranks made different calls, or have different models or gradient
                     ///< options, or only some have a device; the text says which
-  peer_dead,        ///< a rank's process ended, or its connection to the control plane broke
+  peer_dead,        ///< a rank is gone: its process ended, its connection to the control plane
+                    ///< broke, or it destroyed its communicator while others still called it
   unresponsive,     ///< a rank is silent, and is not known to have ended; from shrink() also: this
                     ///< rank can reach too few of the others
   timeout,          ///< a deadline passed; the text says what was waited for, and which ranks are

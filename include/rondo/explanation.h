@@ -31,8 +31,9 @@ struct Explanation {
   /// One sentence on the fastest candidate, and whether the call uses it. After it, the lines of
   /// the rules file that are for the call, but whose algorithm cannot serve it.
   std::string why;
-  std::string
-      network; ///< "profile 'default', links shm, 2 processors a node": how it was predicted
+  /// The network that the prediction assumes, for people, for example "profile 'default', links
+  /// shm, 2 processors a node".
+  std::string network;
 };
 
 } // namespace rondo

@@ -58,8 +58,8 @@ struct GradientHookArray {
 };
 
 /// How gradients of all ranks are combined. Every rank calls the same functions for the same
-/// buckets in the same order, on the thread that calls GradientReducer. State (residuals) is kept
-/// by the index of the bucket, and is lost when the buckets are formed again after the first step.
+/// buckets in the same order, on the thread that calls GradientReducer. A hook keeps residuals
+/// by bucket index. If the buckets are formed again after the first step, what it kept is dropped.
 class RONDO_API GradientHook {
  public:
   virtual ~GradientHook();
@@ -75,8 +75,8 @@ class RONDO_API GradientHook {
   /// Bytes that this rank passed to the collectives of the bucket's last step, for reports. Called
   /// after finish(). The default is the size of the bucket.
   virtual std::uint64_t bytes(const GradientBucket& bucket) const;
-  /// Whether every rank receives the contributions of all others instead of a sum. If so, N ranks
-  /// send N (N - 1) times bytes(), else 2 (N - 1) times.
+  /// Whether every rank receives the contributions of all others instead of a sum. If so, N
+  /// ranks together send N (N - 1) bytes() in a step, otherwise 2 (N - 1) bytes().
   virtual bool gathers() const { return false; }
   /// All arrays that it keeps for these buckets (GradientReducer::buckets()); creates those that do
   /// not exist yet. A checkpoint saves their values, and a resumed run writes them back. Valid
@@ -110,17 +110,18 @@ RONDO_API std::unique_ptr<GradientCodec> narrowCodec(DataType type);
 RONDO_API std::unique_ptr<GradientCodec> topKCodec(double density);
 
 /// Sends float32 gradients as `type` (float16 or bfloat16), which halves the bytes. They are
-/// multiplied by the factor before they are rounded to nearest even.
+/// multiplied by the factor before they are rounded to nearest even. Error(invalid_argument) for
+/// other types.
 RONDO_API std::unique_ptr<GradientHook> compressGradients(DataType type);
 /// Sends the share `density` (in (0, 1]) of each bucket's elements that are largest in magnitude,
 /// and keeps the rest for the next step: sent + kept = gradient + kept before, bit for bit.
-/// Contributions are added in rank order. Only for float32. (Lin et al., Deep Gradient Compression,
-/// 2018, without its momentum correction.)
+/// Contributions are added in rank order. Only for float32. Error(invalid_argument) unless density
+/// is in (0, 1]. (Lin et al., Deep Gradient Compression, 2018, without its momentum correction.)
 RONDO_API std::unique_ptr<GradientHook> topKGradients(double density);
 /// Sends each matrix as a product of two matrices with `rank` columns, with error feedback and a
 /// warm start. Parameters that are no matrices, or would not become smaller, are sent whole. The
-/// first `exact_steps` steps are plain averages. Only for float32. (Vogels, Karimireddy, Jaggi,
-/// PowerSGD, 2019.)
+/// first `exact_steps` steps are plain averages. Only for float32. Error(invalid_argument) if
+/// `rank` is below 1 or `exact_steps` below 0. (Vogels, Karimireddy, Jaggi, PowerSGD, 2019.)
 RONDO_API std::unique_ptr<GradientHook> powerSgdGradients(int rank, int exact_steps = 1);
 
 struct GradientOptions {

@@ -14,18 +14,19 @@ enum class LogLevel { none, error, warn, info, trace };
 
 /// Settings of one communicator. fromEnvironment() reads the variable that each field's comment
 /// names first. A second name, if there is one, is NCCL's, and is read if the RONDO variable is not
-/// set. An unknown value of a RONDO variable is Error(invalid_argument) that lists the valid ones;
-/// an unknown value of an NCCL variable is logged and ignored, but an unknown word in NCCL_ALGO is
-/// an error, as in NCCL. Of algorithm, rules_file, planner, profile, deterministic, checksum,
-/// channel_bytes, channel_depth and trace_folder, all ranks use rank 0's value. comm_id, the secret
-/// and tls must be equal on all ranks; device must be set on all ranks or on none. The others may
-/// differ.
+/// set. (A variable that is set to the empty text counts as set: the default applies.) An unknown
+/// value of a RONDO variable is Error(invalid_argument) that lists the valid ones; an unknown value
+/// of an NCCL variable is logged and ignored, but an unknown word in NCCL_ALGO is an error, as in
+/// NCCL. Of algorithm, rules_file, planner, profile, deterministic, checksum, channel_bytes,
+/// channel_depth and trace_folder, all ranks use rank 0's value. comm_id, the secret and tls must
+/// be equal on all ranks; device must be set on all ranks or on none. The others may differ.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
-  /// "ring;allreduce:tree,ring;broadcast:^chain" ('^': the planner chooses, but none of these).
-  /// Empty: the planner chooses. "parameter_server/4" uses 4 servers; "hierarchical(linear,ring)"
-  /// uses linear inside nodes and ring between them. With a leading '?', as in "?ring", calls that
-  /// no listed algorithm can serve use another one; NCCL_ALGO is always read that way.
+  /// "ring;allreduce:tree,ring;broadcast:^chain" (a list that begins with '^' excludes: the
+  /// planner chooses among all others). Empty: the planner chooses. "parameter_server/4" uses 4
+  /// servers; "hierarchical(linear,ring)" uses linear inside nodes and ring between them. With a
+  /// leading '?', as in "?ring", calls that no listed algorithm can serve use another one;
+  /// NCCL_ALGO is always read that way.
   std::string algorithm;
 
   /// RONDO_RULES_FILE. A file that names the algorithm for some calls, where `algorithm` leaves the
@@ -36,20 +37,10 @@ struct RONDO_API Options {
   ///     allreduce,,64K,2-8,oneshot
   ///     *,1M,,,ring                  # all collectives that ring can do
   ///
-  /// A field that is empty or "*" means any. Sizes have suffixes as RONDO_BUFFSIZE has, and are
-  /// those of the column "size" of `rondo bench` and nccl-tests: of all blocks, for collectives
-  /// with a block for each rank. Limits are first rounded down to a whole number of blocks, as
-  /// `rondo bench` rounds sizes (allgather on 3 ranks: 1M becomes 1048575). "ranks" and "nodes" are
-  /// numbers or ranges: "8", "2-8", "9-". All limits are inclusive. Algorithms are written as
-  /// in `algorithm`.
-  ///
-  /// The first line that matches the call, and whose algorithm can serve it, decides. Earlier lines
-  /// that match the call, but whose algorithm cannot serve it, are passed over; log level info
-  /// tells why. If no line decides, the planner chooses. Calls with blocks of different sizes
-  /// (v-forms) match only lines without min_bytes and max_bytes. Only rank 0 reads its file, when
-  /// the communicator is made; communicators made from it have the same rules. If the file cannot
-  /// be read, or a line is wrong, all ranks get Error(data) that names the file, the line and the
-  /// reason.
+  /// The first line that matches the call, and whose algorithm can serve it, decides; if none does,
+  /// the planner chooses. Only rank 0 reads its file. If it cannot be read, or a line is wrong, all
+  /// ranks get Error(data) that names the file, the line and the reason. The meaning of each column
+  /// is in tools/README.md, "Rules files".
   std::string rules_file;
 
   /// RONDO_PLANNER. How the planner chooses where `algorithm` and `rules_file` leave the
@@ -59,13 +50,10 @@ struct RONDO_API Options {
   /// "measured": the first blocking call of a collective in a size class (blocks of more than 2^k
   /// and at most 2^(k+1) bytes) runs the call with each algorithm that could serve it, and the
   /// fastest serves all calls of this collective and class from then on, whatever their type,
-  /// operator and root. That first call waits for all ranks. An algorithm that takes three times as
-  /// long as the fastest one is dropped after four runs, one that takes 1.5 times as long in the
-  /// second half of the trial. The fastest one runs for about 15 ms, or nine times if a call takes
-  /// several milliseconds. With more than 8 ranks at most 5 algorithms are tried: the 4 with the
-  /// lowest predicted cost, and the one that the rules choose. If the first call is asynchronous or
-  /// in a Group, nothing is measured, and the rules choose. The first call must be blocking on all
-  /// ranks or on none; otherwise they get Error(mismatch). AllReduce, ReduceScatter, AllGather,
+  /// operator and root. That first call waits for all ranks, and takes longer. With more than
+  /// 8 ranks at most 5 algorithms are tried. If the first call is asynchronous or in a Group,
+  /// nothing is measured, and the rules choose. The first call must be blocking on all ranks or on
+  /// none; otherwise they get Error(mismatch). AllReduce, ReduceScatter, AllGather,
   /// Broadcast, Reduce, Scatter, Gather and AllToAll of equal blocks in host memory are measured.
   std::string planner;
   /// RONDO_PROFILE. File with the link profile of this machine, as `rondo tune -o` writes it.

@@ -16,9 +16,9 @@ struct Place {
   /// Processors that the thread which made the rank may run on, ascending.
   std::vector<int> processors = {};
   /// The system's numbers of the package, the NUMA node and the core (numbered within its package)
-  /// that contain all these processors. `cache`: of the caches that they all share, the one of the
-  /// highest level, named by its first processor; `cache_level`: that level. -1: they are spread
-  /// over several, or it is unknown.
+  /// that contain all these processors. `cache`: the cache of the highest level that all of them
+  /// share, given as the number of the first processor at it; `cache_level`: that level. -1: they
+  /// are spread over several, or it is unknown.
   int package = -1, numa_node = -1, core = -1, cache = -1, cache_level = -1;
 };
 

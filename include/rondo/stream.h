@@ -12,9 +12,9 @@ namespace rondo {
 /// Work::wait() and the plain forms wait for it on the host. Calls neither depend on the thread's
 /// current CUDA device nor change it. Other differences from host memory:
 ///
-/// Ranks that share a device. Ranks of one process need one stream each (setStream) that does not
-/// wait for the default stream, that is, one made with cudaStreamNonBlocking; with other streams
-/// one rank would wait for the other, so they are Error(invalid_argument). The kernels of all ranks
+/// Ranks that share a device. Each rank of a process needs a stream of its own (setStream), made
+/// with cudaStreamNonBlocking. Any other stream waits for the default stream, so the ranks' kernels
+/// could not run at the same time; it is Error(invalid_argument). The kernels of all ranks
 /// run at the same time. If they do not fit on the device together, the call is Error(unsupported).
 /// For more than seven such ranks, start the program with CUDA_DEVICE_MAX_CONNECTIONS=32, since
 /// streams that share a hardware queue wait for each other. A thread that copies from the device to
@@ -55,8 +55,8 @@ namespace rondo {
 /// Networks. Devices that cannot reach each other's memory, for example in different machines,
 /// communicate over UCX or TCP. A thread of the communicator moves messages between the network and
 /// host memory that the kernels use. It starts with the first such channel and polls for messages;
-/// it polls without sleeping for 0.2 ms after each. The first messages of a replayed graph may each
-/// wait for 1/100 of the pause before the replay, at most 1 ms.
+/// it polls without sleeping for 0.2 ms after each. After a pause it looks less often: each of the
+/// first messages of a replayed graph may be delayed by 1/100 of the pause, at most 1 ms.
 class Stream {
  public:
   /// The device's default stream.

@@ -18,7 +18,7 @@ struct TransportInfo {
 };
 
 /// Returns all transports that Options::transports may name, also those that this build does not
-/// have. Of each kind (between hosts, between devices) the fastest is first.
+/// have. First those for host memory, then those between devices; of each the fastest first.
 RONDO_API std::vector<TransportInfo> transports();
 
 } // namespace rondo

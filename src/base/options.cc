@@ -174,13 +174,16 @@ constexpr Entry kEntries[] = {
      setFlag<&Options::checksum>, showFlag<&Options::checksum>},
     {"RONDO_TIMEOUT", "", "seconds without progress after which a call fails",
      setTimeout<&Options::timeout>, showSeconds<&Options::timeout>},
-    {"RONDO_INIT_TIMEOUT", "", "seconds to create a communicator, and to make each connection",
+    {"RONDO_INIT_TIMEOUT", "",
+     "seconds for each stage of creating, splitting, shrinking or growing a communicator, and for "
+     "each connection",
      setTimeout<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
     {"RONDO_HEARTBEAT", "",
      "seconds; a process that is silent for three times as long is called unresponsive",
      setHeartbeat, showSeconds<&Options::heartbeat>},
     {"RONDO_PATIENT", "",
-     "1: wait for silent processes; after a death, end calls without progress for 10 s",
+     "1: wait for silent processes; after a rank has died, a call ends when it has made no "
+     "progress for 10 s",
      setFlag<&Options::patient>, showFlag<&Options::patient>},
     {"RONDO_BUFFSIZE", "NCCL_BUFFSIZE",
      "bytes of slots per channel (suffixes K, M, G); 0: the transport's default",
@@ -239,7 +242,8 @@ constexpr Entry kEntries[] = {
      "network devices for ucx, e.g. mlx5_0:1; empty: as UCX_NET_DEVICES says",
      setText<&Options::ucx_devices>, showText<&Options::ucx_devices>},
     {"RONDO_COMM_ID", "NCCL_COMM_ID",
-     "host:port where rank 0 listens; it comes before a launcher's address",
+     "host:port where rank 0 listens; it comes before a launcher's address, except that of `rondo "
+     "run`",
      setText<&Options::comm_id>, showText<&Options::comm_id>},
     {"RONDO_SECRET_FILE", "",
      "file of mode 0600 with the job's secret (32 bytes or 64 hex digits); empty: loopback only",
