@@ -155,10 +155,13 @@ Without arguments, rank, size and address come from the launcher: `rondo run`, t
 srun. Without a launcher it is a group of one rank. With rank and size, the ranks meet at the
 address of the option comm_id, where rank 0 listens, or by the unique_id that one of them made.
 
-Options (strings if nothing else is said; the same on all ranks; the RONDO_* variables are their
-defaults): algorithm, rules_file, planner, profile, transports, deterministic (bool), checksum
-(bool), timeout, init_timeout, heartbeat (seconds), patient (bool), channel_bytes (int), threads
-(int), node, bind, socket_interface, comm_id, secret_file, tls (bool).
+Options (strings if nothing else is said; the RONDO_* variables are their defaults): algorithm,
+rules_file, planner, profile, transports, deterministic (bool), checksum (bool), timeout,
+init_timeout, heartbeat (seconds), patient (bool), channel_bytes (int), threads (int), node, bind,
+socket_interface, comm_id, secret_file, tls (bool). comm_id, the secret and tls must be the same on
+all ranks; node is the same on the ranks of a node. Of algorithm, rules_file, planner, profile,
+deterministic, checksum and channel_bytes, rank 0's values count. Other settings: `rondo help
+environment`.
 
 Raises rondo.Error with code "init_failed" after init_timeout (60 s); the text lists the missing
 ranks. If the process that made unique_id has ended, it does so at once.

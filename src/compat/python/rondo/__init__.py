@@ -17,11 +17,12 @@ Ranks can be threads of one process too:
 >>> rondo.run(job, ranks=4)[0]
 array([10., 10.])
 
-init(), threads(), run()    make communicators
+init(), threads(), run()    make communicators; so do join(), which uses a unique_id(), and split(),
+                            shrink() and grow() of a Communicator
 Communicator                rank, size, and the collectives: all_reduce, reduce, broadcast,
-                            all_gather, reduce_scatter, gather, scatter, all_to_all, barrier, send,
-                            recv; those with blocks of different sizes end with v; those that
-                            return a Future end with _async
+                            all_gather, reduce_scatter, gather, scatter, all_to_all, scan,
+                            exclusive_scan, barrier, send, recv; those with blocks of different
+                            sizes end with v; those that return a Future end with _async
 Future                      wait(timeout), done(), result(timeout), await
 GradientReducer             averages gradients over the ranks during the backward pass
 plan(), predict(),          what a collective sends, and how long it takes: without ranks
@@ -43,6 +44,7 @@ Reduce_scatter_block        reduce_scatter_tensor       comm.reduce_scatter(a)
 Gather, Scatter             gather, scatter             comm.gather(a), comm.scatter(a, out)
 Alltoall(a, out)            all_to_all_single           comm.all_to_all(a, out)
 Allgatherv, Alltoallv, ...  all_to_all_single(splits)   comm.all_gatherv, comm.all_to_allv, ...
+Scan(a), Exscan(a)                                      comm.scan(a), comm.exclusive_scan(a)
 Barrier()                   barrier()                   comm.barrier()
 Send(a, dest), Recv         send(a, dst), recv          comm.send(a, peer), comm.recv(a, peer)
 Iallreduce() -> Request     async_op=True -> Work       comm.all_reduce_async() -> Future

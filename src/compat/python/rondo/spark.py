@@ -3,14 +3,16 @@
 rondo.spark.run() starts a function as the ranks of a barrier stage, so that Spark's scheduler finds
 the processors, starts all ranks together, and starts them again if one fails:
 
+    import numpy
     from pyspark.sql import SparkSession
     import rondo.spark
 
     def train(comm, data):                  # data: this rank's partition, as NumPy arrays
         weights = numpy.zeros(20)
         for step in range(100):
-            comm.all_reduce(gradient := ..., "avg")
-            ...
+            mean = gradient(weights, data)  # your function; an array
+            comm.all_reduce(mean, "avg")
+            weights -= 0.1 * mean
         return weights
 
     spark = SparkSession.builder.getOrCreate()
