@@ -4,12 +4,16 @@
 #include "comm/grow.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/codec.h"
+#include "base/random.h"
 #include "bootstrap/hub.h"
 #include "comm/communicator_impl.h"
+#include "net/hmac.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
@@ -20,27 +24,50 @@ constexpr std::size_t kMostText = 4096;
 
 using Blobs = std::vector<std::vector<std::byte>>;
 
-std::vector<std::byte> encode(const Growth& growth) {
+using Nonce = std::array<std::byte, 16>;
+
+/// Encrypts the id, or decrypts it: the id has the secret of the new job, and without TLS, blobs
+/// cross the network unencrypted. `secret` is the old job's. No nonce is used twice.
+void mask(UniqueId& id, const net::Secret& secret, const Nonce& nonce) {
+  std::uint8_t block = 0;
+  for (std::size_t begin = 0; begin < id.bytes.size(); begin += sizeof(net::Mac), ++block) {
+    const net::Mac stream = net::hmacSha256(
+        secret.bytes, "rondo grow", {nonce, std::as_bytes(std::span(&block, std::size_t{1}))});
+    for (std::size_t i = 0; i < stream.size() && begin + i < id.bytes.size(); ++i)
+      id.bytes[begin + i] ^= stream[i];
+  }
+}
+
+std::vector<std::byte> encode(const Growth& growth, const net::Secret& secret) {
   base::Writer out;
   out.i32(growth.newcomers);
-  out.blob(growth.id ? std::span<const std::byte>(growth.id->bytes) : std::span<const std::byte>());
+  out.u8(growth.id ? 1 : 0);
+  if (!growth.id) return out.take();
+  Nonce nonce;
+  base::randomBytes(nonce);
+  UniqueId id = *growth.id;
+  mask(id, secret, nonce);
+  out.raw(nonce);
+  out.raw(id.bytes);
   return out.take();
 }
 
-Growth decode(const std::vector<std::byte>& bytes) {
+Growth decode(const std::vector<std::byte>& bytes, const net::Secret& secret) {
   base::Reader in(bytes, "a rank's arguments of grow()");
   Growth growth;
   growth.newcomers = in.i32();
-  const auto id = in.blob(sizeof(UniqueId::bytes));
+  if (in.u8() != 0) {
+    Nonce nonce;
+    in.raw(nonce);
+    in.raw(growth.id.emplace().bytes);
+    mask(*growth.id, secret, nonce);
+  }
   in.finish();
-  if (id.empty()) return growth;
-  if (id.size() != sizeof(UniqueId::bytes)) in.fail("has an id of a wrong size");
-  std::copy(id.begin(), id.end(), growth.id.emplace().bytes.begin());
   return growth;
 }
 
 /// What all ranks asked for. Throws Error(invalid_argument), the same on all ranks.
-Growth agreed(const Blobs& blobs) {
+Growth agreed(const Blobs& blobs, const net::Secret& secret) {
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::invalid_argument, "grow: " + why);
   };
@@ -48,7 +75,7 @@ Growth agreed(const Blobs& blobs) {
   Growth all;
   std::size_t giver = 0;
   for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
-    const Growth one = decode(blobs[rank]);
+    const Growth one = decode(blobs[rank], secret);
     if (rank == 0) all.newcomers = one.newcomers;
     if (one.newcomers != all.newcomers)
       refuse("rank 0 asks for " + std::to_string(all.newcomers) + " new ranks, " + name(rank) +
@@ -93,7 +120,8 @@ struct Outcome {
 std::shared_ptr<CommunicatorImpl> openGrown(bootstrap::Session& old, const Growth& own,
                                             const Options& options,
                                             std::shared_ptr<const planner::RulesFile> rules) {
-  const Growth all = agreed(old.allGather(encode(own), options.init_timeout));
+  const Growth all =
+      agreed(old.allGather(encode(own, old.secret()), options.init_timeout), old.secret());
   std::shared_ptr<CommunicatorImpl> grown;
   Outcome outcome;
   try {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/unique_id.h"
 #include "net/tls.h"
 #include "rondo/communicator.h"
 #include "support/free_port.h"
@@ -183,6 +184,31 @@ TEST_CASE("tls: data and node names do not cross the network in the clear") {
     CHECK_FALSE(contains(recorded, mark.data(), 8));
     CHECK_FALSE(contains(recorded, node.data(), node.size()));
   }
+}
+
+// Proves: who reads the network of a job without TLS does not learn the secret of the job that it
+// grows into. No rank joins, so grow() fails after the ranks have told each other the id.
+TEST_CASE("without tls: the id of grow() does not cross the network in the clear") {
+  Options options = withTls(false);
+  options.init_timeout = std::chrono::seconds(2);
+  auto ranks = ranksOverSockets(2, options);
+  const UniqueId id = UniqueId::create(options);
+  {
+    const std::lock_guard lock(wire.mutex);
+    wire.records = true;
+    wire.recorded.clear();
+  }
+  const auto errors = onRanks(ranks, [&](Communicator& comm) -> std::string {
+    if (comm.rank() == 0) comm.grow(1, id);
+    else comm.grow(1);
+    return {};
+  });
+  const std::lock_guard lock(wire.mutex);
+  wire.records = false;
+  for (const std::string& error : errors) CHECK(has(error, "rank 2"));
+  const auto secret = bootstrap::IdContent::decode(id).secret.bytes;
+  CHECK(wire.recorded.size() > id.bytes.size());
+  CHECK_FALSE(contains(wire.recorded, secret.data(), secret.size()));
 }
 
 TEST_CASE("tls: a byte that changes on its way is an error that names the sender") {
