@@ -8,8 +8,8 @@
 
 namespace rondo::bootstrap {
 
-/// Beats are sent three times per heartbeat. A process that was stopped for two heartbeats has then
-/// been silent for less than two and a half.
+/// A beat is sent every third of the heartbeat interval. So a process that was stopped for two
+/// intervals has been silent for at most two and a third of them.
 inline std::chrono::milliseconds beatPeriod(std::chrono::milliseconds heartbeat) {
   return std::max(heartbeat / 3, std::chrono::milliseconds(1));
 }

@@ -101,9 +101,10 @@ void Hub::Impl::accept(net::Accepted peer) {
   if (wrong.empty()) wrong = otherTls(makeWorld(size), peer.hello);
   if (!wrong.empty()) {
     ++rejected_;
-    // Repeats are only traced: a rank may try again and again.
-    base::log(refusals_.insert(wrong).second ? LogLevel::warn : LogLevel::trace,
-              "a rank was refused: ", wrong);
+    // Repeats are only traced, since a rank may try again and again; so are all reasons after many.
+    constexpr std::size_t kMostReasons = 64;
+    const bool tell = refusals_.size() < kMostReasons && refusals_.insert(wrong).second;
+    base::log(tell ? LogLevel::warn : LogLevel::trace, "a rank was refused: ", wrong);
     auto link = Link::open(loop_, std::move(peer.socket), peer.session_key, Link::Side::hub, {});
     link->send(Type::refused, tooLate(peer.hello).value_or(frames::Refused{wrong}));
     link->close();
@@ -190,10 +191,13 @@ void Hub::Impl::join(World& world, Member& member, const frames::Join& join) {
   member.patient = join.patient;
   generation_ = std::max(generation_, join.generation);
   if (join.standby) world.standbys[member.rank] = *join.standby;
-  tick_period_ = std::min(tick_period_, beatPeriod(member.heartbeat));
   heartbeat_ = std::min(heartbeat_, member.heartbeat);
-  loop_->cancel(tick_);
-  scheduleTick();
+  // Not at every join: joins in quick succession would put off the beats of those that have joined.
+  if (const auto period = beatPeriod(member.heartbeat); period < tick_period_) {
+    tick_period_ = period;
+    loop_->cancel(tick_);
+    scheduleTick();
+  }
   if (const auto& failure = world.root->ledger.failure())
     member.link->send(Type::failed, frames::Failed{world.root->id, *failure});
   if (world.complete || static_cast<int>(world.members.size()) < world.size) return;

@@ -39,7 +39,8 @@ class Hub {
     std::shared_ptr<Standby> standby = {};
     std::map<int, net::SocketAddress> standbys = {}; ///< of the present ranks
     std::set<int> maybe_moved = {};                  ///< see World
-    /// How much later than this rank the others may give up the old hub.
+    /// Ranks notice at different times that a hub is silent. Others may notice it up to this much
+    /// later than this rank.
     std::chrono::milliseconds spread{0};
     std::vector<Departed> departed = {}; ///< as far as the old hub has told
   };

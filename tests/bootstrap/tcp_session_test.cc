@@ -84,6 +84,18 @@ TEST_CASE("an id whose ranks have all left is refused at once while other ids ar
   CHECK(again.text.find("has ended there") != std::string::npos);
 }
 
+// Proves: the hub's beats to those that have joined are not put off by later joins. Ranks come
+// every 30 ms here, for 1.2 s; a beat is due every 66 ms, and a rank waits 600 ms for one.
+TEST_CASE("tcp: ranks that join one shortly after the other meet") {
+  constexpr int kRanks = 40;
+  const Meet meet = byUniqueId(kRanks);
+  const auto outcomes = runRanks(kRanks, [&](int rank) {
+    std::this_thread::sleep_for(rank * 30ms);
+    bootstrap::Session::open(meet(rank), quickOptions())->allGather({}, 20s);
+  });
+  CHECK(troubles(outcomes) == "");
+}
+
 // Proves: ranks do not wait in a new communicator for one that no longer wants it.
 TEST_CASE("tcp: a rank whose shrink timed out does not hold up the others") {
   const Meet meet = byUniqueId(3);
