@@ -1,6 +1,9 @@
 // Plans the calls of a communicator.
 #include "comm/call_planner.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/log.h"
 #include "comm/message_plan.h"
 #include "device/window.h"
@@ -96,7 +99,14 @@ CallPlanner::Bound CallPlanner::bind(const Call& call, engine::Engine& engine) {
 
 double CallPlanner::predict(const Call& call) const {
   const plan::Link link;
-  const double bytes = static_cast<double>(call.count * sizeOf(call.type));
+  std::size_t count = call.count;
+  if (call.layout) { // the mean block of the larger table
+    for (const Blocks& table : {call.layout->input, call.layout->output}) {
+      const auto all = std::accumulate(table.counts.begin(), table.counts.end(), std::size_t{0});
+      count = std::max(count, all / static_cast<std::size_t>(size_));
+    }
+  }
+  const double bytes = static_cast<double>(count) * static_cast<double>(sizeOf(call.type));
   if (call.collective == Collective::sendrecv) return link.alpha + bytes * link.beta;
   plan::PlanCache plans(rank_);
   const plan::Choice choice = decide(call, plans).choice;

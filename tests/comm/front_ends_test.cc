@@ -145,6 +145,15 @@ TEST_CASE("groups predict how long their calls take") {
   CHECK(predicted(1 << 20, 1) > 10 * predicted(16, 1));
   CHECK(predicted(1 << 20, 3) >= 3 * predicted(1 << 20, 1) - std::chrono::nanoseconds(3));
   CHECK(predicted(0, 0).count() > 0);
+  const auto exchanged = [&](std::size_t count) {
+    const std::size_t counts[] = {count, count}, offsets[] = {0, count};
+    Group group;
+    ranks[0].allToAllv(a.data(), {counts, offsets}, b.data(), {counts, offsets}, DataType::float32);
+    const auto time = group.predict();
+    group.drop();
+    return time;
+  };
+  CHECK(exchanged(1 << 19) > 10 * exchanged(16));
 }
 
 TEST_CASE("memory for peers needs no communicator") {
