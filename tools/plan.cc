@@ -10,6 +10,7 @@
 #include "plan/msccl.h"
 #include "plan/print.h"
 #include "plan/registry.h"
+#include "planner/decide.h"
 #include "planner/rules_file.h"
 #include "planner/stored.h"
 #include "rondo/error.h"
@@ -188,6 +189,11 @@ int compareAll(const PlanConfig& config) {
   what.policy.oversubscribed = planned.processors > 0 && planned.processors < share;
   const auto& inside = planned.profile.links[static_cast<std::size_t>(planned.inside)];
   what.policy.network_channels = what.policy.network_channels || (inside && !inside->mapped);
+  if (options.planner == "model") {
+    what.policy.site = {planned.inside, planned.between, planned.processors, 0};
+    what.policy.table =
+        std::make_shared<planner::Table>(planner::decide(what.ranks, what.policy, planned.profile));
+  }
   const std::string text = !config.explain ? compare(what, planned)
                            : config.json   ? explanationJson(what, planned)
                                            : explainChoice(what, planned);

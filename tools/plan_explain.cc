@@ -30,6 +30,7 @@ class Explaining {
     by_rules_ = what.policy;
     if (!plan::excludes(what.policy.algorithms, what.collective)) by_rules_.algorithms.clear();
     by_rules_.rules_file = nullptr;
+    by_rules_.table = nullptr;
     by_model_ = by_rules_;
     by_model_.site = {planned.inside, planned.between, planned.processors, 0};
     by_model_.table =
@@ -47,7 +48,7 @@ class Explaining {
                    timeText(one.reduction), timeText(one.contention)});
     return std::string(name(what_.collective)) + " of " + bytesText(bytes) + " on " +
            std::to_string(what_.ranks) + " ranks\n\n" + columns.text() + "\n* " + reason(decided) +
-           "\n" + made.why + "\n" + otherwise(bytes, decided.by) + modelsChoice(bytes) + ".\n";
+           "\n" + made.why + "\n" + otherwise(bytes, decided.by) + ".\n";
   }
 
   nlohmann::ordered_json json(std::size_t bytes) const {
@@ -101,11 +102,15 @@ class Explaining {
   std::string variable() const { return std::string(plan::variableOf(what_.policy.algorithms)); }
 
   std::string otherwise(std::size_t bytes, By by) const {
-    if (by != By::user && by != By::rules_file) return "With RONDO_PLANNER=model it would use ";
+    if (what_.policy.table && by != By::user && by != By::rules_file)
+      return "With RONDO_PLANNER=rules it would use " + rulesChoice(bytes);
+    if (by != By::user && by != By::rules_file)
+      return "With RONDO_PLANNER=model it would use " + modelsChoice(bytes);
     const bool has_file = what_.policy.rules_file != nullptr;
     return std::string("Without ") + (by == By::user ? variable() : "") +
            (by == By::user && has_file ? " and " : "") + (has_file ? "the rules file" : "") +
-           " it would use " + rulesChoice(bytes) + ", or with RONDO_PLANNER=model ";
+           " it would use " + rulesChoice(bytes) + ", or with RONDO_PLANNER=model " +
+           modelsChoice(bytes);
   }
 
   std::string reason(const planner::Decision& decided) const {
@@ -113,6 +118,8 @@ class Explaining {
     if (decided.by == By::user) return variable() + " chooses " + chosen + ".";
     if (decided.by == By::rules_file)
       return "the planner chooses " + chosen + ", by the rules file: " + decided.line;
+    if (decided.by == By::model)
+      return "the planner chooses " + chosen + ", by the model (RONDO_PLANNER).";
     return rule(decided);
   }
 

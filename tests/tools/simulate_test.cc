@@ -284,6 +284,12 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
         std::string::npos);
   CHECK(disagreed.out.find("on latency.") != std::string::npos);
   CHECK(disagreed.out.find("With RONDO_PLANNER=model it would use oneshot.") != std::string::npos);
+  const Outcome by_model = shell(
+      "RONDO_PLANNER=model $RONDO plan allreduce -p 8 --bytes 1M "
+      "--explain --profile " +
+      folder.file("p.json"));
+  CHECK(by_model.out.find("* the planner chooses oneshot, by the model") != std::string::npos);
+  CHECK(by_model.out.find("With RONDO_PLANNER=rules it would use direct.") != std::string::npos);
   const Outcome json = shell("$RONDO plan allreduce -p 8 --bytes 8,1M --explain --json --profile " +
                              folder.file("p.json"));
   const auto read = nlohmann::json::parse(json.out);
