@@ -14,7 +14,8 @@ namespace rondo::device {
 
 /// Whether the switch can reduce this type with this operator. The arguments are those of a
 /// program, see programKind(). The switch has no product and no operation on the bits of single
-/// bytes. Its minimum and maximum of floats ignore a NaN, while Rondo's return it.
+/// bytes. Minima and maxima of floats are left out: nobody has compared what the switch returns for
+/// NaNs and for zeros of both signs with Rondo's results.
 constexpr bool switchReduces(DataType type, ReduceOp::Kind op) {
   using enum ReduceOp::Kind;
   const bool wide = type == DataType::int32 || type == DataType::uint32 ||

@@ -159,7 +159,7 @@ double Trainer::idle() {
   return sums[1] > 0 ? sums[0] / sums[1] : 0;
 }
 
-/// Samples of steps begin to end - 1 of the whole run.
+/// The number of samples that steps begin to end - 1 of the run take.
 double Trainer::samples(std::int64_t begin, std::int64_t end) const {
   return static_cast<double>(samplesOf(end, options_, data_) - samplesOf(begin, options_, data_));
 }

@@ -3,8 +3,9 @@
 
 namespace rondo::training {
 
-/// Estimates for the gradient g of single samples. They are unbiased, so one of them may be
-/// negative. Add the estimates of many steps before dividing.
+/// Estimates for the gradient g of single samples. They are unbiased if all small batches have the
+/// same number of samples, so one of them may be negative. Add the estimates of many steps before
+/// dividing.
 struct GradientNoise {
   double square = 0;   ///< |mean of g|^2
   double variance = 0; ///< the trace of g's covariance

@@ -37,8 +37,8 @@ void requireParts(const TrainOptions& options, std::int64_t parts, const std::st
 void requireSliceable(const TrainOptions& options) {
   if (options.optimizer.name == "lars")
     throw Error(ErrorCode::invalid_argument,
-                "train: optimizer lars cannot train with axis tensor: it needs the norms of whole "
-                "weights");
+                "train: optimizer lars cannot train with axis tensor: it is not "
+                "implemented for slices, whose norms it would have to sum");
 }
 
 } // namespace rondo::training

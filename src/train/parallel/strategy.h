@@ -116,8 +116,8 @@ class Strategy {
   /// of all ranks together are the state. A run that goes on with other ranks writes them into the
   /// tensors of a snapshot() and calls adopt(). Strategies that take option "elastic" have it.
   virtual std::vector<StatePart> held() { return {}; }
-  /// Whether each rank holds all of the state, with values of its own, so that their mean is the
-  /// state: it is written into the parts of every rank before the snapshot.
+  /// Whether the ranks hold different models (local SGD). The state of the run is then the mean of
+  /// their held() values; the caller writes it into held() of every rank before snapshot().
   virtual bool differs() const { return false; }
 
   /// Bytes that all ranks together send in one step, by the formula at the head of the strategy's
