@@ -67,4 +67,16 @@ IdContent IdContent::decode(const UniqueId& id) {
   return content;
 }
 
+UniqueId masked(UniqueId id, const net::Secret& secret, const IdNonce& nonce) {
+  std::uint8_t block = 0;
+  for (std::size_t begin = 0; begin < id.bytes.size(); begin += sizeof(net::Mac), ++block) {
+    const std::span<const std::byte> number = std::as_bytes(std::span(&block, 1));
+    const net::Mac stream =
+        net::hmacSha256(secret.bytes, "rondo id of another job", {nonce, number});
+    for (std::size_t i = 0; i < stream.size() && begin + i < id.bytes.size(); ++i)
+      id.bytes[begin + i] ^= stream[i];
+  }
+  return id;
+}
+
 } // namespace rondo::bootstrap

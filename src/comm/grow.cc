@@ -4,7 +4,6 @@
 #include "comm/grow.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,8 +11,8 @@
 #include "base/codec.h"
 #include "base/random.h"
 #include "bootstrap/hub.h"
+#include "bootstrap/unique_id.h"
 #include "comm/communicator_impl.h"
-#include "net/hmac.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
@@ -24,31 +23,15 @@ constexpr std::size_t kMostText = 4096;
 
 using Blobs = std::vector<std::vector<std::byte>>;
 
-using Nonce = std::array<std::byte, 16>;
-
-/// Encrypts the id, or decrypts it: the id has the secret of the new job, and without TLS, blobs
-/// cross the network unencrypted. `secret` is the old job's. No nonce is used twice.
-void mask(UniqueId& id, const net::Secret& secret, const Nonce& nonce) {
-  std::uint8_t block = 0;
-  for (std::size_t begin = 0; begin < id.bytes.size(); begin += sizeof(net::Mac), ++block) {
-    const net::Mac stream = net::hmacSha256(
-        secret.bytes, "rondo grow", {nonce, std::as_bytes(std::span(&block, std::size_t{1}))});
-    for (std::size_t i = 0; i < stream.size() && begin + i < id.bytes.size(); ++i)
-      id.bytes[begin + i] ^= stream[i];
-  }
-}
-
 std::vector<std::byte> encode(const Growth& growth, const net::Secret& secret) {
   base::Writer out;
   out.i32(growth.newcomers);
   out.u8(growth.id ? 1 : 0);
   if (!growth.id) return out.take();
-  Nonce nonce;
+  bootstrap::IdNonce nonce;
   base::randomBytes(nonce);
-  UniqueId id = *growth.id;
-  mask(id, secret, nonce);
   out.raw(nonce);
-  out.raw(id.bytes);
+  out.raw(bootstrap::masked(*growth.id, secret, nonce).bytes);
   return out.take();
 }
 
@@ -57,10 +40,11 @@ Growth decode(const std::vector<std::byte>& bytes, const net::Secret& secret) {
   Growth growth;
   growth.newcomers = in.i32();
   if (in.u8() != 0) {
-    Nonce nonce;
+    bootstrap::IdNonce nonce;
+    UniqueId id;
     in.raw(nonce);
-    in.raw(growth.id.emplace().bytes);
-    mask(*growth.id, secret, nonce);
+    in.raw(id.bytes);
+    growth.id = bootstrap::masked(id, secret, nonce);
   }
   in.finish();
   return growth;
