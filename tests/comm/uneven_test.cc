@@ -1,5 +1,6 @@
 // Tests the v-forms: blocks of any size and place, on every transport, and the refused calls.
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "rondo/detail/shims.h"
@@ -50,20 +51,28 @@ TEST_CASE("v-forms keep no more than they need: a thousand different ones, mixed
           })) == "");
 }
 
+namespace {
+
+void requireRefused(const std::string& why, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    INFO(error.what());
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    CHECK(std::string(error.what()).find(why) != std::string::npos);
+    return;
+  }
+  FAIL("not refused: " << why);
+}
+
+} // namespace
+
 TEST_CASE("invalid blocks are refused by name, and the communicator goes on", "[uneven]") {
   auto ranks = Communicator::createAll(2, plainOptions());
   Words memory(64);
   std::uint32_t* at = memory.data();
   const auto refused = [&](const std::string& why, auto call) {
-    try {
-      call(ranks[0]);
-    } catch (const Error& error) {
-      INFO(error.what());
-      CHECK(error.code() == ErrorCode::invalid_argument);
-      CHECK(std::string(error.what()).find(why) != std::string::npos);
-      return;
-    }
-    FAIL("not refused: " << why);
+    requireRefused(why, [&] { call(ranks[0]); });
   };
   constexpr auto kType = DataType::uint32;
   const Sizes one{4}, two{4, 4}, apart{0, 4}, touching{0, 3}, huge{4, std::size_t{1} << 62};
@@ -94,7 +103,17 @@ TEST_CASE("invalid blocks are refused by name, and the communicator goes on", "[
   refused("not defined on float", [&](Communicator& comm) {
     comm.reduceScatterv(at, {two, apart}, at + 32, DataType::float32, ReduceOp::bxor);
   });
-  const Sizes zero{0}, five{5};
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            return gatherv({2, 0, false, false}, comm);
+          })) == "");
+}
+
+TEST_CASE("tables of call() that do not fit the call are refused by name", "[uneven]") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  Words memory(64);
+  std::uint32_t* at = memory.data();
+  constexpr auto kType = DataType::uint32;
+  const Sizes one{4}, two{4, 4}, apart{0, 4}, zero{0}, five{5};
   const auto average = [&](std::size_t count, const Blocks& output) {
     const CollectiveCall::Tables tables{{two, apart}, output};
     return [&, count, tables](Communicator& comm) {
@@ -102,15 +121,16 @@ TEST_CASE("invalid blocks are refused by name, and the communicator goes on", "[
           {Collective::reducescatter, at, at + 32, count, kType, ReduceOp::avg, 0, false, &tables});
     };
   };
-  refused("a single block of 4 elements, but its table says 4 at 5", average(4, {one, five}));
-  refused("a single block of 0 elements, but its table says 4 at 0", average(0, {one, zero}));
-  refused("a buffer that this rank does not use", [&](Communicator& comm) {
-    const CollectiveCall::Tables tables{{one, zero}, {two, {}}};
-    comm.call({Collective::gather, at, nullptr, 4, kType, ReduceOp::sum, 1, false, &tables});
+  requireRefused("a single block of 4 elements, but its table says 4 at 5", [&] {
+    average(4, {one, five})(ranks[0]);
   });
-  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
-            return gatherv({2, 0, false, false}, comm);
-          })) == "");
+  requireRefused("a single block of 0 elements, but its table says 4 at 0", [&] {
+    average(0, {one, zero})(ranks[0]);
+  });
+  requireRefused("a buffer that this rank does not use", [&] {
+    const CollectiveCall::Tables tables{{one, zero}, {two, {}}};
+    ranks[0].call({Collective::gather, at, nullptr, 4, kType, ReduceOp::sum, 1, false, &tables});
+  });
 }
 
 // Proves: ranks that pass different counts for a block are told, also if the counts differ by whole
