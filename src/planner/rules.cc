@@ -74,9 +74,9 @@ constexpr Group kGroups[] = {
      {{{32 * KiB, "oneshot"}, {2 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
     // 4 ranks, 8 B: butterfly 13, oneshot 20 us; 64 KiB: two servers 60, halving_doubling 65 us (on
     // a
-    // Zen 1 121 and 142); 1 MiB: direct 511, halving_doubling 514 us (on a Zen 1 1564 and 1690).
+    // Zen 1 121 and 142); 1 MiB: two 453, direct 511 us (on a Zen 1 1752 and 1564).
     {{C::allreduce, 4, 4, yes, yes},
-     {{{32 * KiB, "butterfly"}, {512 * KiB, "parameter_server", 2}, {kAlways, "direct"}}}},
+     {{{32 * KiB, "butterfly"}, {1 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
     // 4 ranks in shared memory, on a Zen 5: 1 KiB oneshot 2.6, butterfly 3.4; 16 KiB two
     // servers 4.9,
     // butterfly 5.2; 1 MiB two servers 101, direct 114, halving_doubling 148; 64 MiB direct 14729,
@@ -87,8 +87,12 @@ constexpr Group kGroups[] = {
     // 34.0, direct 34.6 ms.
     {{C::allreduce, 5, 7, yes, yes},
      {{{32 * KiB, "parameter_server"}, {kAlways, "parameter_server", 2}, {kAlways, "direct"}}}},
+    // 64 KiB: one server 197, two 150 us; on a Zen 1 321 and 284 us.
     {{C::allreduce, 8, 8, yes, yes},
-     {{{128 * KiB, "parameter_server"}, {512 * KiB, "halving_doubling"}, {kAlways, "direct"}}}},
+     {{{32 * KiB, "parameter_server"},
+       {128 * KiB, "parameter_server", 2},
+       {512 * KiB, "halving_doubling"},
+       {kAlways, "direct"}}}},
     // 5 ranks, 8 B: oneshot 9.5, parameter_server 12.1; 7 ranks: 16.8 and 17.2 us.
     {{C::allreduce, 5, 5, yes, no},
      {{{4 * KiB, "oneshot"},

@@ -120,9 +120,10 @@ TEST_CASE("reductions use what was measured or modelled, size by size") {
   same(Collective::allreduce, {kCrowdedNetwork},
        {"1-2: oneshot to 131072, direct",
         "3: butterfly to 32768, parameter_server/2 to 4194304, direct",
-        "4: butterfly to 32768, parameter_server/2 to 524288, direct",
+        "4: butterfly to 32768, parameter_server/2 to 1048576, direct",
         "5-7: parameter_server to 32768, parameter_server/2",
-        "8: parameter_server to 131072, halving_doubling to 524288, direct",
+        "8: parameter_server to 32768, parameter_server/2 to 131072, halving_doubling to 524288, "
+        "direct",
         "9-: butterfly to 8192, halving_doubling to 262144, ring"});
   same(Collective::reduce, {kOwn},
        {"1-3: linear to 8192, chain", "4: tree to 131072, chain", "5-8: tree to 2097152, chain",
@@ -208,9 +209,9 @@ TEST_CASE("deterministic mode uses only what is proved to reduce in rank order")
         "9-: parameter_server to 262144, direct"});
   same(Collective::allreduce, {ordered(kCrowdedNetwork)},
        {"1-2: oneshot to 131072, direct", "3: parameter_server/2 to 4194304, direct",
-        "4: parameter_server/2 to 524288, direct",
+        "4: parameter_server/2 to 1048576, direct",
         "5-7: parameter_server to 32768, parameter_server/2",
-        "8: parameter_server to 131072, direct", "9-: direct"});
+        "8: parameter_server to 32768, parameter_server/2 to 131072, direct", "9-: direct"});
   same(Collective::reduce, {ordered(kOwn), ordered(kOwnNetwork)},
        {"1-2: linear to 8192, chain", "3-: linear"});
   same(Collective::reduce, {ordered(kCrowded)}, {"1-2: linear to 262144, chain", "3-: linear"});
@@ -238,7 +239,8 @@ TEST_CASE("over several nodes of several ranks large blocks are composed, and on
     CAPTURE(layout);
     CHECK(on(allreduce, layout, kOwnNetwork) == "oneshot to 8192, direct to 2097151, hierarchical");
     CHECK(on(allreduce, layout, kCrowdedNetwork) ==
-          "parameter_server to 131072, halving_doubling to 524288, direct to 2097151, "
+          "parameter_server to 32768, parameter_server/2 to 131072, "
+          "halving_doubling to 524288, direct to 2097151, "
           "hierarchical");
     CHECK(on(allgather, layout, kOwnNetwork) == "direct to 262143, hierarchical");
     CHECK(on(reducescatter, layout, kOwnNetwork) == "direct to 262143, hierarchical");
