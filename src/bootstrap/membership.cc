@@ -230,12 +230,12 @@ std::unique_ptr<Session> Membership::open(std::chrono::milliseconds limit) {
 
 bool Membership::failedToMeet() const {
   const std::lock_guard lock(mutex_);
-  return !welcome_ && (world_->failure || !supervised_);
+  return !met_ && (world_->failure || !supervised_);
 }
 
 bool Membership::refusedToMeet() const {
   const std::lock_guard lock(mutex_);
-  return !welcome_ && refused_;
+  return !met_ && refused_;
 }
 
 // For sessions ------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ void Membership::welcomed(const frames::Welcome& welcome) {
   std::lock_guard lock(mutex_);
   if (welcome_) throw Error(ErrorCode::transport, "the hub sent a second welcome");
   welcome_ = true;
+  met_ = !world_->failure; // the last rank that is missing may come after the start has failed
   host_ = welcome.host;
   job_ = welcome.job;
   if (!secret_.present) secret_ = welcome.secret;

@@ -274,7 +274,7 @@ bool ProcessJobs::forgetFailed(std::uint64_t job, int rank) {
   }
   kept.reset();
   failed.reset();
-  if (rank == 0) withdraw(job);
+  if (rank == 0) dismiss(job);
   return true;
 }
 

@@ -98,6 +98,22 @@ TEST_CASE("ranks that missed one at an address meet there when all try again") {
   }
 }
 
+// Proves: a rank that comes after the start has failed does not complete it, so all may try again.
+TEST_CASE("ranks meet at an address after the missing one has come too late") {
+  Options options = quickOptions();
+  options.comm_id = "127.0.0.1:" + std::to_string(freePort());
+  options.init_timeout = 1s;
+  const auto open = [&](int rank) {
+    return bootstrap::Session::open(Rendezvous::commId(rank, 3), options);
+  };
+  for (const Outcome& end : runRanks(2, [&](int rank) { open(rank); }))
+    CHECK(end.code == ErrorCode::init_failed);
+  const auto late = runRanks(1, [&](int) { open(2); });
+  CHECK_FALSE(late.front().ok);
+  options.init_timeout = 60s;
+  CHECK(troubles(runRanks(3, [&](int rank) { open(rank)->allGather({}, 60s); })) == "");
+}
+
 TEST_CASE("a rank without a hub fails at the deadline") {
   Job job(Host::rank_zero, 2, "wait", {{"RONDO_INIT_TIMEOUT", "0.5"}});
   job.start(1);
