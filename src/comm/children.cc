@@ -1,6 +1,7 @@
 // Makes communicators of the ranks of another one: split, grow, shrink. And exchanges the data that
 // ranks agree on between calls.
 #include <algorithm>
+#include <mutex>
 
 #include "base/clock.h"
 #include "comm/communicator_impl.h"
@@ -96,6 +97,7 @@ std::unique_ptr<bootstrap::Session> CommunicatorImpl::shrink(std::span<const int
 }
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::shrink() {
+  const std::lock_guard agreeing(shrinking_);
   const base::Deadline limit(options_.init_timeout);
   for (;;) {
     auto session = session_->survivors(std::max(

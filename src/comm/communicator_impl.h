@@ -160,6 +160,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void startOnStreams(std::span<const std::shared_ptr<WorkState>> group);
 
   const std::unique_ptr<bootstrap::Session> session_;
+  std::mutex shrinking_;            ///< held while the ranks agree on who is left
   Options options_;                 ///< the mutex guards changes of the timeout
   const bool measures_;             ///< Options::planner is "measured"
   const std::vector<Place> places_; ///< of all ranks

@@ -185,6 +185,23 @@ TEST_CASE("communicators shrink to the staying ranks") {
   }
 }
 
+// Proves: threads that shrink one communicator at the same time each get one of all ranks.
+TEST_CASE("two threads of each rank shrink a communicator at the same time") {
+  for (const bool sockets : {false, true}) {
+    INFO((sockets ? "over sockets" : "in one process"));
+    auto ranks = sockets ? ranksOverSockets(3, plainOptions("tcp"))
+                         : Communicator::createAll(3, plainOptions());
+    for (int round = 0; round < 5; ++round) {
+      std::vector<std::future<Communicator>> making;
+      for (int i = 0; i < 2; ++i)
+        for (Communicator& rank : ranks) making.push_back(rank.shrinkAsync());
+      std::vector<Communicator> made;
+      for (auto& one : making) made.push_back(madeWithin(one));
+      for (const Communicator& one : made) REQUIRE(one.size() == 3);
+    }
+  }
+}
+
 TEST_CASE("ranks that shrink differently end at the deadline") {
   Options options = plainOptions();
   options.init_timeout = std::chrono::seconds(2); // it limits createAll() too
