@@ -243,15 +243,6 @@ void checkCollective(Collective collective) {
                 "unknown collective " + std::to_string(static_cast<int>(collective)));
 }
 
-Call checked(Call call) {
-  checkCollective(call.collective);
-  if (!traits(call.collective).movesData()) {
-    call.count = 0;
-    call.type = {};
-  }
-  return call;
-}
-
 void validateShape(const Call& call, int size) {
   if (static_cast<std::size_t>(call.type) >= kDataTypeCount)
     refuse(call, "unknown data type " + std::to_string(static_cast<int>(call.type)));

@@ -80,9 +80,6 @@ Buffers buffersOf(const Call& call, int rank, int size);
 
 /// Throws Error(invalid_argument) if the value names no collective.
 void checkCollective(Collective collective);
-/// Returns the call without the count and type that a collective without data ignores. Throws
-/// Error(invalid_argument) if the value names no collective.
-Call checked(Call call);
 /// Throws Error(invalid_argument) for a wrong type, operator, root or count. Looks at no buffers.
 /// The collective must have passed checkCollective().
 void validateShape(const Call& call, int size);

@@ -207,9 +207,17 @@ std::string Communicator::transportTo(int peer) const { return impl_->transportT
 
 // Each collective in its blocking and its asynchronous form.
 
-void Communicator::call(const CollectiveCall& call) { impl_->call(comm::checked(call)); }
+void Communicator::call(const CollectiveCall& call) {
+  if (call.collective >= Collective::barrier) { // a small value names a collective with data
+    comm::checkCollective(call.collective);
+    if (call.collective == Collective::barrier) return barrier(); // ignores count and type
+  }
+  impl_->call(call);
+}
 Work Communicator::callAsync(const CollectiveCall& call) {
-  return impl_->start(comm::checked(call));
+  comm::checkCollective(call.collective);
+  if (call.collective == Collective::barrier) return barrierAsync();
+  return impl_->start(call);
 }
 
 void Communicator::allReduce(const void* input, void* output, std::size_t count, DataType type,
