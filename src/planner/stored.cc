@@ -28,7 +28,7 @@ namespace {
 
 /// Changes when the same key no longer gives the same table: a change of the model, of the rules,
 /// of an algorithm's plans, or of how tables are computed. Files of other versions are not used.
-constexpr int kTableVersion = 5;
+constexpr int kTableVersion = 6;
 
 /// FNV-1a, in hexadecimal digits.
 std::string hashText(std::string_view text) {
