@@ -233,8 +233,8 @@ bool HostEngine::advanceLane(Run& run, std::size_t lane) {
     if (const BoundStep* step = plan.at(lane, cursor)) {
       steps_.network().rest();
       if (!steps_.attempt(run, *step, cursor.tile)) return moved | steps_.network().moved();
-      moved = true;
     }
+    moved = true; // other lanes may wait for this cursor
     if (++cursor.step == steps) {
       cursor.step = 0;
       ++cursor.tile;
