@@ -41,7 +41,8 @@ class RONDO_API Buffer {
   /// Frees the memory of allocate(). Makes the memory of registerBuffer() private again, with its
   /// contents; if another Buffer has the same memory, only empties this one. Otherwise, if a call
   /// still uses the memory, throws Error(invalid_argument) that names the call, and changes
-  /// nothing. For memory of allocate(), only calls of the communicator that made it are detected.
+  /// nothing. Two kinds of calls are not detected: for memory of allocate(), those of other
+  /// communicators; and small blocking calls that another thread is just making.
   void release();
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 
 #include "rondo/export.h"
 #include "rondo/work.h"
@@ -24,8 +25,9 @@ class RONDO_API Group {
  public:
   Group();
   /// If the group is still open, does what end() does, but logs errors: call end() to have them
-  /// thrown. If an exception leaves the scope of the group, does what drop() does, because the
-  /// buffers of the recorded calls may be gone.
+  /// thrown. If an exception leaves its scope, its calls are not made, since their buffers may be
+  /// gone: their Works are done, with Error(aborted). Ranks that make these calls wait for this
+  /// rank until their timeout.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -49,7 +51,8 @@ class RONDO_API Group {
  private:
   Work leave(bool attended);
   bool open_ = true;
-  int exceptions_ = 0; ///< in flight when the group began
+  int exceptions_ = 0;    ///< in flight when the group began
+  std::size_t begin_ = 0; ///< number of calls that were recorded when it began
 };
 
 } // namespace rondo

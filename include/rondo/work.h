@@ -19,9 +19,10 @@ class WorkState;
 /// Refers to one non-blocking call, or to the calls of a Group. Copies refer to the same operation.
 /// Destroying a Work does not cancel the operation; the buffers must stay valid until it is done.
 /// A Work may outlive its communicator, whose destructor waits until the operation is done.
-/// A collective that is not done after Options::timeout ends with Error(timeout); so does a Send or
-/// a Recv, but only while a thread waits for it: test() alone gives it no deadline. Any thread may
-/// call these functions. A default-constructed Work is done.
+/// A collective that is not done after Options::timeout ends with Error(timeout). So does a Send or
+/// a Recv, from the first time on that a thread has waited for it, also for a moment by waitFor()
+/// or waitAny(); test() alone gives it no deadline. Any thread may call these functions. A
+/// default-constructed Work is done.
 class RONDO_API Work {
  public:
   Work() = default;

@@ -107,15 +107,16 @@ void addRanges(const Call& call, const Blocks& table, bool written, std::size_t 
   if (table.counts.size() != blocks || table.offsets.size() != blocks)
     refuse(call, std::string(buffer) + " blocks: " + std::to_string(table.counts.size()) +
                      " counts and " + std::to_string(table.offsets.size()) + " offsets for " +
-                     (blocks > 0 ? std::to_string(blocks) + " ranks"
-                                 : "a buffer that this rank does not use: pass empty tables"));
+                     (blocks == 1  ? "a single block: pass a table of one entry"
+                      : blocks > 0 ? std::to_string(blocks) + " ranks"
+                                   : "a buffer that this rank does not use: pass empty tables"));
   if (blocks == 0) return;
   const detail::CollectiveTraits& of = traits(call.collective);
   const bool single = !(written ? of.output : of.input).perRank();
   if (single && (table.counts[0] != call.count || table.offsets[0] != 0))
     refuse(call, std::string(buffer) + " is a single block of " + std::to_string(call.count) +
                      " elements, but its table says " + std::to_string(table.counts[0]) + " at " +
-                     std::to_string(table.offsets[0]) + ": pass its count at 0");
+                     std::to_string(table.offsets[0]) + ": pass this count, at offset 0");
   const std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / sizeOf(call.type) / blocks;
   for (std::size_t b = 0; b < blocks; ++b) {
     const std::size_t count = table.counts[b], offset = table.offsets[b];
@@ -209,7 +210,8 @@ std::size_t signedCount(const Call& call) {
 
 std::string title(const Call& call) {
   if (call.collective == Collective::sendrecv) return call.sending ? "Send" : "Recv";
-  return std::string(traits(call.collective).title) + (call.layout ? "v" : "");
+  const detail::CollectiveTraits& of = traits(call.collective);
+  return std::string(of.title) + (call.layout && of.perRank() ? "v" : "");
 }
 
 KeptCall::KeptCall(const Call& call) : call_(call) {
@@ -244,6 +246,9 @@ void checkCollective(Collective collective) {
 }
 
 void validateShape(const Call& call, int size) {
+  if (call.layout && !traits(call.collective).perRank())
+    refuse(call, "has no v-form: pass no block tables");
+  if (!traits(call.collective).movesData()) return;
   if (static_cast<std::size_t>(call.type) >= kDataTypeCount)
     refuse(call, "unknown data type " + std::to_string(static_cast<int>(call.type)));
   if (reduces(call.collective)) {

@@ -31,7 +31,7 @@ bool CallCache::UnevenKey::operator==(const UnevenKey& other) const {
   const auto equal = [](const Blocks& a, const Blocks& b) {
     return std::ranges::equal(a.counts, b.counts) && std::ranges::equal(a.offsets, b.offsets);
   };
-  return what == other.what && equal(layout.input, other.layout.input) &&
+  return call == other.call && equal(layout.input, other.layout.input) &&
          equal(layout.output, other.layout.output);
 }
 
@@ -40,7 +40,7 @@ std::size_t CallCache::Hash::operator()(const Key& key) const {
 }
 
 std::size_t CallCache::Hash::operator()(const UnevenKey& key) const {
-  std::uint64_t hash = key.what;
+  std::uint64_t hash = (*this)(key.call);
   for (const Blocks* blocks : {&key.layout.input, &key.layout.output})
     for (const auto& table : {blocks->counts, blocks->offsets})
       for (const std::size_t value : table) hash = mix(hash, value);
@@ -59,7 +59,7 @@ CallCache::Known* CallCache::checkEven(const Call& call) {
 }
 
 CallCache::Known* CallCache::checkUneven(const Call& call) {
-  const auto found = uneven_.find({whatOf(call), *call.layout});
+  const auto found = uneven_.find({keyOf(call), *call.layout});
   Known* const known = found == uneven_.end() ? nullptr : found->second.get();
   if (known && known->buffers.fitUneven(call.input, call.output)) return known;
   validate(call, rank_, size_);
@@ -81,7 +81,7 @@ CallCache::Known& CallCache::add(const Call& call, engine::BoundPlan plan) {
     const plan::CallShape& shape = known->plan.shape;
     const CollectiveCall::Tables own{{shape.input.counts, shape.input.offsets},
                                      {shape.output.counts, shape.output.offsets}};
-    return *uneven_.emplace(UnevenKey{whatOf(call), own}, std::move(known)).first->second;
+    return *uneven_.emplace(UnevenKey{keyOf(call), own}, std::move(known)).first->second;
   }
   makeRoom(even_, kMaxEven);
   last_key_ = keyOf(call);

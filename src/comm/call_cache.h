@@ -47,7 +47,7 @@ class CallCache {
   };
   /// Key of a v-form. Its tables belong to the entry's bound plan, or to the call being looked up.
   struct UnevenKey {
-    std::uint64_t what = 0;
+    Key call;
     CollectiveCall::Tables layout;
     bool operator==(const UnevenKey& other) const;
   };

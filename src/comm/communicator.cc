@@ -1,6 +1,7 @@
 // The public class Communicator: turns each function into a Call.
 #include "rondo/communicator.h"
 
+#include <algorithm>
 #include <exception>
 #include <future>
 #include <system_error>
@@ -208,7 +209,11 @@ std::string Communicator::transportTo(int peer) const { return impl_->transportT
 // Each collective in its blocking and its asynchronous form.
 
 void Communicator::call(const CollectiveCall& call) {
-  if (call.collective >= Collective::barrier) { // a small value names a collective with data
+  // All collectives before the barrier in collectives.def move data.
+  static_assert(std::ranges::all_of(kCollectives, [](Collective c) {
+    return c >= Collective::barrier || traits(c).movesData();
+  }));
+  if (call.collective >= Collective::barrier) {
     comm::checkCollective(call.collective);
     if (call.collective == Collective::barrier) return barrier(); // ignores count and type
   }

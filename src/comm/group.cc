@@ -11,12 +11,12 @@
 
 namespace rondo {
 
-Group::Group() : exceptions_(std::uncaught_exceptions()) { comm::PendingGroup::enter(); }
+Group::Group() : exceptions_(std::uncaught_exceptions()), begin_(comm::PendingGroup::enter()) {}
 
 Group::~Group() {
   if (!open_) return;
   try {
-    if (std::uncaught_exceptions() > exceptions_) drop();
+    if (std::uncaught_exceptions() > exceptions_) comm::PendingGroup::drop(begin_);
     else end();
   } catch (const std::exception& error) {
     base::log(LogLevel::error, "a call of a Group failed: ", error.what());

@@ -83,7 +83,10 @@ std::shared_ptr<WorkState> PendingGroup::add(CommunicatorImpl& communicator, con
   return state;
 }
 
-void PendingGroup::enter() { ++depth_; }
+std::size_t PendingGroup::enter() {
+  ++depth_;
+  return held ? held->size() : 0;
+}
 
 std::shared_ptr<WorkState> PendingGroup::leave(bool attended) {
   if (depth_ == 0 || --depth_ > 0 || !held) return nullptr;
@@ -96,6 +99,14 @@ std::shared_ptr<WorkState> PendingGroup::leave(bool attended) {
 
 void PendingGroup::drop() {
   if (depth_ > 0 && --depth_ == 0) giveUpAll("its Group was dropped");
+}
+
+void PendingGroup::drop(std::size_t begin) {
+  while (held && held->size() > begin) {
+    giveUp(*held->back(), "an exception left its Group");
+    held->pop_back();
+  }
+  drop();
 }
 
 double PendingGroup::predict() {

@@ -12,12 +12,16 @@ class PendingGroup {
  public:
   static bool open() { return depth_ > 0; }
   static std::shared_ptr<WorkState> add(CommunicatorImpl& communicator, const Call& call);
-  static void enter();
+  /// Returns the number of calls that are recorded already.
+  static std::size_t enter();
   /// At the end of the outermost Group: starts the recorded calls and returns one state for all of
   /// them. In an inner Group: returns null. `attended`: the caller will wait for it.
   static std::shared_ptr<WorkState> leave(bool attended);
   /// At the end of the outermost Group: drops the recorded calls, which end with Error(aborted).
   static void drop();
+  /// At the end of a Group that an exception leaves: also in an inner Group drops the calls that
+  /// were recorded since `begin`, the result of enter().
+  static void drop(std::size_t begin);
   /// Predicted duration of the recorded calls, in seconds.
   static double predict();
 

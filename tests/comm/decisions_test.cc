@@ -155,7 +155,10 @@ TEST_CASE("explain() says what a call uses, who decided, and why", "[decisions]"
              ErrorCode::invalid_argument, {"has no algorithm"}));
   CHECK(says(caught([&] { ranks[0].explain({.collective = Collective::broadcast, .root = 2}); }),
              ErrorCode::invalid_argument, {"root 2 is not a rank"}));
-  CHECK(says(caught([&] { ranks[0].explain({.type = static_cast<DataType>(200)}); }),
+  CHECK(says(caught([&] {
+               ranks[0].explain(
+                   {.collective = Collective::allreduce, .type = static_cast<DataType>(200)});
+             }),
              ErrorCode::invalid_argument, {"unknown data type 200"}));
   CHECK(
       says(caught([&] { ranks[0].algorithmFor(Collective::allreduce, SIZE_MAX, DataType::int8); }),

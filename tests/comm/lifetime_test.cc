@@ -119,6 +119,22 @@ TEST_CASE("an exception that leaves a group drops its calls") {
             ranks[0].recv(nullptr, 1, i32, 9);
           }) == ErrorCode::invalid_argument);
   REQUIRE(codeOf([&] { sent.wait(); }) == ErrorCode::aborted);
+
+  std::int32_t one = 7, other = 0;
+  Group outer;
+  Work received = ranks[1].recvAsync(&other, 1, i32, 0);
+  REQUIRE(codeOf([&] {
+            const Group inner;
+            const std::vector<std::int32_t> in(1);
+            sent = ranks[0].sendAsync(in.data(), 1, i32, 1);
+            ranks[0].recv(nullptr, 1, i32, 9);
+          }) == ErrorCode::invalid_argument);
+  REQUIRE(codeOf([&] { sent.wait(); }) == ErrorCode::aborted);
+  ranks[0].send(&one, 1, i32, 1);
+  outer.end();
+  received.wait();
+  REQUIRE(other == 7);
+
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
             std::int32_t in = 1, out = 0;
             comm.allReduce(&in, &out, 1, i32, ReduceOp::sum);

@@ -127,6 +127,10 @@ TEST_CASE("tables of call() that do not fit the call are refused by name", "[une
   requireRefused("a single block of 0 elements, but its table says 4 at 0", [&] {
     average(0, {one, zero})(ranks[0]);
   });
+  requireRefused("has no v-form", [&] {
+    const CollectiveCall::Tables tables{{one, zero}, {one, zero}};
+    ranks[0].call({Collective::allreduce, at, at + 32, 4, kType, ReduceOp::sum, 0, false, &tables});
+  });
   requireRefused("a buffer that this rank does not use", [&] {
     const CollectiveCall::Tables tables{{one, zero}, {two, {}}};
     ranks[0].call({Collective::gather, at, nullptr, 4, kType, ReduceOp::sum, 1, false, &tables});
