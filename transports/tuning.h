@@ -102,8 +102,9 @@ inline constexpr std::size_t kCopiedBlock = std::size_t{16} << 10;
 
 /// Up to this size of the call's output, its parts that a rank lends are computed and copied in the
 /// same way, unless they are reduced in place. AMD Zen 5, mapped buffers, us, computed in the
-/// output / copied to it: 256 KiB 8.1 / 8.7, 1 MiB 33 / 35, 4 MiB 138 / 141, and while the cores
-/// did not share a cache 27 / 17, 95 / 61, 366 / 246, but 16 MiB 1189 / 1220.
+/// output / copied to it. While the cores shared a cache: 256 KiB 8.1 / 8.7, 1 MiB 33 / 35, 4 MiB
+/// 138 / 141. While they did not: 256 KiB 27 / 17, 1 MiB 95 / 61, 4 MiB 366 / 246, 16 MiB 1189 /
+/// 1220.
 inline constexpr std::size_t kCopiedResult = std::size_t{8} << 20;
 
 /// Bodies up to this size use three quarters of kReuseBytes, so that slots and lines together stay

@@ -475,9 +475,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// change it. Throws Error(unsupported) if none can serve such a call.
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   /// Returns the algorithms that could serve a call, with their predicted times, and why this one
-  /// is used; for a v-form no candidates. Buffers do not matter; nothing is sent. Takes
-  /// milliseconds for large calls. Throws Error(invalid_argument) for a Send or Recv, and for a
-  /// count, type, operator or root that the call would refuse; Error(unsupported) if no algorithm
+  /// is used; for a v-form and on devices, no candidates. Buffers do not matter; nothing is sent.
+  /// Takes milliseconds for large calls. Throws Error(invalid_argument) for a Send or Recv, and for
+  /// a count, type, operator or root that the call would refuse; Error(unsupported) if no algorithm
   /// can serve the call; Error(data) if Options::profile cannot be read.
   Explanation explain(const CollectiveCall& call) const;
   /// Returns the memory in use now. It grows when a call needs channels or scratch memory that no

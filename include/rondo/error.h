@@ -15,18 +15,18 @@ enum class ErrorCode {
   mismatch,         ///< ranks made different calls, or have different models or gradient
                     ///< options, or only some have a device; the text says which
   peer_dead,        ///< a rank is gone: its process ended, its connection to the control plane
-                    ///< broke, or it destroyed its communicator while others still called it
-  unresponsive,     ///< a rank is silent, and is not known to have ended; from shrink() also: this
-                    ///< rank can reach too few of the others
-  timeout,          ///< a deadline passed; the text says what was waited for, and which ranks are
-                    ///< late, if that is known
-  aborted,          ///< a rank called abort(), or failed for a reason of its own
-  init_failed,      ///< a communicator could not be made: ranks are missing, or their versions,
-                    ///< RONDO_TLS or transports do not fit; the text says which
-  transport,        ///< a connection failed, or carried invalid data
-  unsupported,      ///< valid, but this build or machine cannot do it
-  system,           ///< the operating system refused a resource; the text holds errno's message
-  data,             ///< a file is missing or damaged
+             ///< broke, or it destroyed its communicator while calls of others still needed it
+  unresponsive, ///< a rank is silent, and is not known to have ended; from shrink() also: this
+                ///< rank can reach too few of the others
+  timeout,      ///< a deadline passed; the text says what was waited for, and which ranks are
+                ///< late, if that is known
+  aborted,      ///< a rank called abort(), or failed for a reason of its own
+  init_failed,  ///< a communicator could not be made: ranks are missing, or their versions,
+                ///< RONDO_TLS or transports do not fit; the text says which
+  transport,    ///< a connection failed, or carried invalid data
+  unsupported,  ///< valid, but this build or machine cannot do it
+  system,       ///< the operating system refused a resource; the text holds errno's message
+  data,         ///< a file is missing or damaged
 };
 
 RONDO_API std::string_view name(ErrorCode code);

@@ -101,7 +101,7 @@ void Hub::Impl::accept(net::Accepted peer) {
   if (wrong.empty()) wrong = otherTls(makeWorld(size), peer.hello);
   if (!wrong.empty()) {
     ++rejected_;
-    // Repeats are only traced, since a rank may try again and again; so are all reasons after many.
+    // Repeats are only traced, since a rank may try again and again. So is every reason after 64.
     constexpr std::size_t kMostReasons = 64;
     const bool tell = refusals_.size() < kMostReasons && refusals_.insert(wrong).second;
     base::log(tell ? LogLevel::warn : LogLevel::trace, "a rank was refused: ", wrong);

@@ -222,7 +222,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::uint64_t job_ = 0; ///< as the welcome named it
   int host_ = -1;         ///< rank whose process runs the hub
   bool welcome_ = false;
-  bool met_ = false;      ///< was welcomed to a start that had not failed before
+  bool met_ = false;      ///< was welcomed, and the start had not failed by then
   bool refused_ = false;  ///< before the welcome
   bool moving_ = false;   ///< the hub moves: wait before sending
   bool departed_ = false; ///< nothing more is sent

@@ -100,7 +100,7 @@ CallPlanner::Bound CallPlanner::bind(const Call& call, engine::Engine& engine) {
 double CallPlanner::predict(const Call& call) const {
   const plan::Link link;
   std::size_t count = call.layout ? 0 : call.count;
-  if (call.layout) { // the mean block of the larger table
+  if (call.layout) { // the mean block; a single block counts as the mean of all ranks
     for (const Blocks& table : {call.layout->input, call.layout->output}) {
       const auto all = std::accumulate(table.counts.begin(), table.counts.end(), std::size_t{0});
       count = std::max(count, all / static_cast<std::size_t>(size_));

@@ -48,10 +48,10 @@ void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
   advance(operands, -static_cast<std::ptrdiff_t>(count * element));
 }
 
-/// Whether combineAndCopy() is faster than reducing into the outputs. A result that also goes to
-/// slots is copied to them. If the call's output is the only one, the step lends it: then the peers
-/// hold its lines since the call before, unless it is an input, whose lines this rank has just
-/// read.
+/// Whether combineAndCopy() is faster than reducing into the outputs: if the result also goes to
+/// slots. Also if the step's own output is the only one, because the step lends this memory: peers
+/// read it in the call before, so their cores hold its lines. But not if it is an input too: then
+/// this rank has just read these lines.
 bool copiesResult(const BoundPlan& plan, const BoundStep& step, const Operands& operands) {
   if (!step.copies_result) return false;
   const auto [ins, in_count, outs, out_count] = operands;
@@ -61,8 +61,8 @@ bool copiesResult(const BoundPlan& plan, const BoundStep& step, const Operands& 
 }
 
 /// combine() without scaling for copiesResult(): in blocks, each into one place and from there to
-/// the other outputs. This place is the call's output if there are others, or else a block on the
-/// stack.
+/// the other outputs. This place is the step's own output if there are others, or else a block on
+/// the stack.
 [[gnu::noinline]] void combineAndCopy(const Run& run, const BoundStep& step,
                                       const Operands& operands, std::size_t count) {
   const BoundPlan& plan = *run.plan;

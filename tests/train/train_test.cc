@@ -57,7 +57,8 @@ TEST_CASE("ranks whose long settings differ only at their end do not train toget
   });
   REQUIRE(thrown.code == ErrorCode::mismatch);
   REQUIRE(thrown.culprit == 2);
-  REQUIRE(contains(thrown.text, "rank 0 and rank 2 differ after the first 4083 bytes"));
+  REQUIRE(contains(thrown.text,
+                   "rank 0 and rank 2 have different settings after the first 4083 bytes"));
 }
 
 TEST_CASE("a rank whose parameters differ is found on all ranks") {

@@ -103,7 +103,7 @@ class PlanKernel {
     return (static_cast<std::uint64_t>(launch_.number) << device::kBlockBits) + 1;
   }
 
-  /// The step in this tile.
+  /// The step as it is in this tile, also if it has no part in it: see perform().
   RONDO_HOST_DEVICE const Step* stepAt(std::uint32_t index, std::uint64_t tile) const {
     const Step& last = program_.steps[program_.last_steps + index];
     return tile + 1 < last.tiles ? &program_.steps[index] : &last;

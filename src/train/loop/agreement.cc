@@ -108,8 +108,9 @@ void agree(Communicator& comm, const std::function<std::string()>& prepare) {
     if (all[rank].text == all[0].text)
       throw Error(ErrorCode::mismatch,
                   "ranks train differently: rank 0 and rank " + std::to_string(rank) +
-                      " differ after the first " + std::to_string(all[0].said().size()) +
-                      " bytes of their settings: compare their options and data",
+                      " have different settings after the first " +
+                      std::to_string(all[0].said().size()) +
+                      " bytes: compare their options and data",
                   static_cast<int>(rank));
     const auto [first, other] = firstDifference(all[0].said(), all[rank].said());
     throw Error(ErrorCode::mismatch,

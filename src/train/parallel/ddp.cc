@@ -369,7 +369,7 @@ const StrategyKind ddp{
           if (options.gradients.noise_scale && hook != "none" && hook != "fp16" && hook != "bf16")
             throw Error(ErrorCode::invalid_argument,
                         "train: noise_scale needs the gradient of each step, but hook " + hook +
-                            " sends a part of it and keeps the rest for later steps");
+                            " keeps a part of it for later steps: use hook none, fp16 or bf16");
         },
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Ddp>(setup);

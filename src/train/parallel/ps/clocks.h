@@ -68,8 +68,8 @@ class Grants {
   std::int64_t workers() const { return static_cast<std::int64_t>(granted_.size()); }
 
   const bool bounded_;
-  std::int64_t limit_ = 0;            ///< steps up to the synchronization point, of each
-                                      ///< worker, or if not bounded_ in the mean
+  std::int64_t limit_ = 0;            ///< the synchronization point, in steps: of each worker
+                                      ///< if bounded_, else the mean of all
   std::int64_t total_ = 0;            ///< steps granted to all workers
   std::vector<std::int64_t> granted_; ///< steps granted to each worker
 };
