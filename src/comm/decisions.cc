@@ -93,7 +93,7 @@ planner::Site siteOf(const engine::Fabric& fabric, const std::vector<Place>& pla
     (places[r].node == here.node ? site.inside : site.between) =
         classOf(fabric.transportTo(static_cast<int>(r)), same_machine);
   }
-  if (processors < beside)
+  if (processors < beside) // the share of this node, if several nodes are on this machine
     site.processors = static_cast<int>(std::max<std::size_t>(processors * of_node / beside, 1));
   return site;
 }
