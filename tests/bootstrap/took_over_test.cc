@@ -139,6 +139,25 @@ TEST_CASE("a rank waits for one that left before the hub moved: that one is not 
   CHECK(failure->text == "Barrier #7 timed out: rank 1 left, and may not have called it; details");
 }
 
+// Proves: a rank that leaves closes its connections, which another rank may report before the hub
+// hears that the rank has left. The hub does not then say that a link between live ranks broke.
+TEST_CASE("a rank is reported lost, and then settles without their communicator: it has left") {
+  Site site;
+  RawMember second(site.member(1));
+  second.join();
+  REQUIRE(second.counted());
+  const auto first = come(site, 0);
+  const Failure lost{ErrorCode::peer_dead, "rank 1 closed the connection", 1};
+  first->frame(Type::fail, frames::Fail{kCommunicator, lost, {}, {}});
+  std::this_thread::sleep_for(50ms); // if the hub hears of the end first, nothing is tested
+  second.frame(Type::settled, RawMember::Raw{});
+  const auto failure = first->failureOf(kCommunicator);
+  REQUIRE(failure);
+  CHECK(failure->text == "rank 1 closed the connection");
+  CHECK(failure->code == ErrorCode::peer_dead);
+  CHECK(failure->culprit == 1);
+}
+
 // Proves: a new hub waits for ranks that come late. It waits longer if it replaces a dead hub,
 // because a rank may first have to give up a hub that moved (three seconds). It waits even longer
 // if it replaces a silent hub, because each rank counts from the last message that it got.
