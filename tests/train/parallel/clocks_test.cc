@@ -25,8 +25,9 @@ TEST_CASE("a worker may read values that lack as many steps as the bound allows,
     }
 }
 
-TEST_CASE(
-    "up to a synchronization point as many steps are granted as the run takes, in any order") {
+// Proves: also if one worker takes all that are left, each part of the steps' samples is granted
+// once; with a bound each worker has its own.
+TEST_CASE("up to a synchronization point each part of the run's steps is granted once") {
   for (const char* consistency : {"bsp", "ssp:3", "asp"})
     for (int workers : {1, 2, 3, 7})
       for (std::int64_t steps : {1, 2, 5}) {
@@ -35,7 +36,12 @@ TEST_CASE(
         grants.begin(steps);
         std::int64_t granted = workers;
         std::vector<std::int64_t> own(static_cast<std::size_t>(workers), 1);
-        REQUIRE(grants.first().last == (staleness.bounded() && steps == 1));
+        std::vector<int> parts(static_cast<std::size_t>(steps * workers));
+        for (int worker = 0; worker < workers; ++worker) {
+          const Grant first = grants.first(worker);
+          REQUIRE(first.last == (staleness.bounded() && steps == 1));
+          ++parts.at(static_cast<std::size_t>(first.part));
+        }
         // Each worker takes as many as it gets before the next one asks.
         for (int worker = 0; worker < workers; ++worker)
           for (;;) {
@@ -44,8 +50,11 @@ TEST_CASE(
             ++granted;
             const std::int64_t now = ++own[static_cast<std::size_t>(worker)];
             REQUIRE(grant.last == (staleness.bounded() && now == steps));
+            ++parts.at(static_cast<std::size_t>(grant.part));
+            if (staleness.bounded()) REQUIRE(grant.part == (now - 1) * workers + worker);
           }
         REQUIRE(granted == steps * workers);
+        REQUIRE(parts == std::vector<int>(parts.size(), 1));
         if (staleness.bounded())
           for (const std::int64_t one : own) REQUIRE(one == steps);
       }

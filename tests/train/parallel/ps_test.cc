@@ -1,5 +1,6 @@
 // Tests parameter servers: bit for bit like one rank if synchronous, within the bound if not.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "rondo/train.h"
@@ -129,6 +130,29 @@ TEST_CASE("no worker reads values that are older than its bound allows", "[threa
     REQUIRE(sum(free.staleness) == 3 * 24);
     REQUIRE(free.staleness.size() > 5); // no worker waits for the slow one
   }
+}
+
+// Proves: with values that do not move, the losses of an epoch add up to those of each sample once.
+TEST_CASE("an epoch has each sample once, also if one worker is much slower than the others",
+          "[threads]") {
+  TrainOptions options = servedRun();
+  options.data = "synthetic:shape=1x8x8,train=1200,test=20";
+  options.optimizer.learning_rate = 0;
+  options.stragglers.pace_ms = 1;
+  options.stragglers.slow = {{.rank = 0, .factor = 6}};
+  const TrainReport expected = alone(options, 1);
+  for (const char* consistency : {"bsp", "ssp:2", "asp"})
+    for (const int every : {0, 7}) { // with and without synchronization points within an epoch
+      options.servers.consistency = consistency;
+      options.gradients.verify_every = every;
+      const TrainReport report = trainAll(makeRanks(3), options);
+      INFO(consistency << ", " << every);
+      REQUIRE(report.epoch_loss.size() == expected.epoch_loss.size());
+      for (std::size_t i = 0; i < expected.epoch_loss.size(); ++i) {
+        INFO(report.epoch_loss[i] << " and " << expected.epoch_loss[i]);
+        CHECK(std::abs(report.epoch_loss[i] - expected.epoch_loss[i]) < 1e-5);
+      }
+    }
 }
 
 TEST_CASE("asynchronous workers learn, and end with the same values on all ranks", "[threads]") {

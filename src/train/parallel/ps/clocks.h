@@ -29,15 +29,17 @@ class Staleness {
   std::int64_t bound_ = 0;
 };
 
-/// Whether a worker may begin another step before the next synchronization point, and whether that
-/// step is known to be its last one.
+/// Whether a worker may begin another step before the next synchronization point, whether that step
+/// is known to be its last one, and the part of the samples that it takes: part p is the share of
+/// worker p mod W in step p / W after the last synchronization point.
 struct Grant {
   bool go = false, last = false;
+  std::int64_t part = 0;
 };
 
-/// Distributes the steps up to a synchronization point. With a bound every worker gets the same
-/// number. Without a bound each worker takes one of the remaining steps when it is ready, so that
-/// no worker waits for a slow one.
+/// Distributes the steps up to a synchronization point, and with them their samples: each part is
+/// granted once. With a bound every worker gets its own share of each step. Without a bound each
+/// worker takes the next part when it is ready, so that no worker waits for a slow one.
 class Grants {
  public:
   Grants(int workers, const Staleness& staleness)
@@ -49,14 +51,15 @@ class Grants {
     total_ = workers();
     std::fill(granted_.begin(), granted_.end(), 1);
   }
-  Grant first() const { return {true, bounded_ && limit_ == 1}; }
+  Grant first(int worker) const { return {true, bounded_ && limit_ == 1, worker}; }
   /// Called after a worker's step.
   Grant next(int worker) {
     std::int64_t& own = granted_[static_cast<std::size_t>(worker)];
     if (bounded_ ? own >= limit_ : total_ >= limit_ * workers()) return {};
+    const std::int64_t part = bounded_ ? own * workers() + worker : total_;
     ++own;
     ++total_;
-    return {true, bounded_ && own == limit_};
+    return {true, bounded_ && own == limit_, part};
   }
   /// Moves the synchronization point as early as the granted steps allow.
   void stop() {

@@ -23,7 +23,8 @@ struct Request {
 
 /// From a server to a worker, after all pieces of an answer.
 struct Notice {
-  std::int64_t go = 0, last = 0; ///< a Grant; workers use that of the first server
+  /// A Grant; workers use that of the first server. `part` is -1 if the worker may not go on.
+  std::int64_t part = -1, last = 0;
   std::int64_t oldest = 0; ///< the values contain at least this number of steps of every worker
   /// Steps of the run since the last synchronization point, counting the pushes of all workers.
   std::int64_t steps = 0;

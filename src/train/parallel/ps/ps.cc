@@ -27,8 +27,9 @@
 // slowest one (clocks.h). s = 0 is BSP: the values contain every push of a step before any worker
 // reads them. Pushes are added in the order of the workers, so that the run equals `ddp` in
 // deterministic mode bit for bit. With s > 0 (SSP) or no bound (ASP) each push moves the values
-// when it arrives. Between synchronization points the workers of ASP share the steps, each taking
-// another one when it is ready; with a bound all do the same number.
+// when it arrives. Between synchronization points the workers of ASP share the parts of the steps'
+// samples: each takes the next part when it is ready, so that an epoch has each sample once,
+// however fast the workers are. With a bound each worker has its own part of every step.
 //
 // In an elastic run (BSP only) there is a synchronization point after each step, whose Allgather
 // replaces the answers to the workers: with N ranks (N-1) M bytes.
@@ -170,8 +171,8 @@ Ps::Ps(const Setup& setup)
                                .batch = options_.batch,
                                .codec = down_.get()});
   }
-  if (const int number = comm_.rank() - firstWorker(options_, comm_.size()); number >= 0)
-    worker_.emplace(setup, replica_, links_, keys_, number, up_.get(), kept_);
+  if (comm_.rank() >= links_.workers.front())
+    worker_.emplace(setup, replica_, links_, keys_, up_.get(), kept_);
 }
 
 /// A rank that leaves by an exception, at a synchronization point or between two, has peers that
@@ -206,7 +207,7 @@ void Ps::open(const Position& done, std::int64_t meeting) {
   own_ = oldest_ = 0;
   Grants grants(static_cast<int>(links_.workers.size()), staleness_);
   grants.begin(steps_);
-  grant_ = grants.first();
+  grant_ = grants.first(comm_.rank() - links_.workers.front());
   if (!server_) return;
   const std::int64_t updates =
       staleness_.bulk() ? 1 : static_cast<std::int64_t>(links_.workers.size());
@@ -234,12 +235,14 @@ Position Ps::ahead(std::int64_t steps) const {
 /// point.
 bool Ps::work(StepResult& result, StepClock& clock) {
   countRead(own_ - oldest_);
-  worker_->push(ahead(own_), grant_.last ? Request::last : Request::push, clock);
+  const auto workers = static_cast<std::int64_t>(links_.workers.size());
+  worker_->push(ahead(grant_.part / workers), grant_.part % workers,
+                grant_.last ? Request::last : Request::push, clock);
   ++own_;
   if (grant_.last) return true;
   const Notice notice = worker_->pull();
   oldest_ = notice.oldest;
-  grant_ = {notice.go != 0, notice.last != 0};
+  grant_ = {notice.part >= 0, notice.last != 0, notice.part};
   result.at = begin_;
   result.at.step += static_cast<int>(notice.steps);
   result.at.total += notice.steps;

@@ -216,7 +216,7 @@ void Server::sendChanges(Client& client, std::size_t p) {
 void Server::endPush(std::size_t worker) {
   Client& client = clients_[worker];
   const Grant grant = grants_.next(static_cast<int>(worker));
-  client.notice.go = grant.go;
+  client.notice.part = grant.go ? grant.part : -1;
   client.notice.last = grant.last;
   client.notice.steps = tally_.steps();
   client.notice.losses = tally_.losses();

@@ -8,27 +8,25 @@
 
 namespace rondo::training::servers {
 
-Worker::Worker(const Setup& setup, Replica& replica, Links& links, const Keys& keys, int number,
+Worker::Worker(const Setup& setup, Replica& replica, Links& links, const Keys& keys,
                GradientCodec* codec, std::span<float> kept)
     : options_(setup.options),
       replica_(replica),
-      number_(static_cast<std::size_t>(number)),
       samples_(setup.options, setup.data,
                links.workers.size() * static_cast<std::size_t>(setup.options.accumulate)),
       gradients_(keys.count),
       part_(setup.options.accumulate > 1 ? keys.count : 0),
       exchange_(links, keys, {gradients_, replica.values(), kept}, codec) {}
 
-void Worker::push(const Position& at, Request::Kind kind, StepClock& clock) {
+void Worker::push(const Position& at, std::int64_t share, Request::Kind kind, StepClock& clock) {
   exchange_.settle();
+  const auto first = static_cast<std::size_t>(share * options_.accumulate);
   const auto number = static_cast<std::uint64_t>(at.total);
   const Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
   Request request{.kind = kind};
   for (micro_ = 0; micro_ < options_.accumulate; ++micro_) {
     aim(micro_ == 0 ? gradients_.data() : part_.data());
-    const Batch batch = samples_.load(
-        at.epoch, at.step,
-        number_ * static_cast<std::size_t>(options_.accumulate) + static_cast<std::size_t>(micro_));
+    const Batch batch = samples_.load(at.epoch, at.step, first + static_cast<std::size_t>(micro_));
     clock.lap(&TrainTimes::data, "data");
     const double loss = replica_.network().forward(batch, pass);
     request.loss += loss;

@@ -18,14 +18,13 @@ namespace rondo::training::servers {
 /// One thread. The arguments must outlive this object.
 class Worker {
  public:
-  /// `number` is the index of this worker in links.workers. `codec`, if not null, encodes the
-  /// gradients. A sparse codec stores what it does not send in `kept`, an array in the layout of
-  /// the keys.
-  Worker(const Setup& setup, Replica& replica, Links& links, const Keys& keys, int number,
-         GradientCodec* codec, std::span<float> kept);
-  /// Computes this worker's part of the step after `at`, and sends each piece of the gradients as
-  /// soon as the backward pass has written it.
-  void push(const Position& at, Request::Kind kind, StepClock& clock);
+  /// `codec`, if not null, encodes the gradients. A sparse codec stores what it does not send in
+  /// `kept`, an array in the layout of the keys.
+  Worker(const Setup& setup, Replica& replica, Links& links, const Keys& keys, GradientCodec* codec,
+         std::span<float> kept);
+  /// Computes the share of one of links.workers, `share`, in the step after `at`, and sends each
+  /// piece of the gradients as soon as the backward pass has written it.
+  void push(const Position& at, std::int64_t share, Request::Kind kind, StepClock& clock);
   /// Returns when the replica holds the servers' new values. `oldest` is the minimum over all
   /// servers.
   Notice pull();
@@ -41,7 +40,6 @@ class Worker {
 
   const TrainOptions& options_;
   Replica& replica_;
-  const std::size_t number_;
   Samples samples_;
   AlignedVector<float> gradients_; ///< in the layout of the keys
   AlignedVector<float> part_;      ///< gradients of a micro-batch after the first
