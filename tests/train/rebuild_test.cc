@@ -83,8 +83,8 @@ TEST_CASE("an elastic run that could not go on is refused before it begins") {
   options.servers.consistency = "bsp";
   options.servers.dedicated = true;
   CHECK(refusalOf(options, 4) == "");
-  options.elastic.ranks = "1:4";
-  CHECK(contains(refusalOf(options, 4), "dedicated servers need at least 2 ranks"));
+  options.elastic.ranks = "1:4"; // one rank both serves and works
+  CHECK(refusalOf(options, 4) == "");
 }
 
 #ifdef RONDO_HAVE_DNNL
@@ -92,6 +92,11 @@ TEST_CASE("an elastic run that could not go on is refused before it begins") {
 namespace {
 
 constexpr int kSteps = 2;
+
+Thrown refusalBy(int ranks, const TrainOptions& options) {
+  auto comms = makeRanks(ranks);
+  return thrownByAll(comms, [&](Communicator& comm) { rondo::train(comm, options); });
+}
 
 /// A strategy of some ranks, with its position in the run.
 struct Part {
@@ -184,6 +189,52 @@ TrainOptions optionsOf(const Case& one) {
 }
 
 } // namespace
+
+// Proves: MIN ranks must fit the limit from the beginning, not only those that are there.
+TEST_CASE("an elastic run that MIN ranks could not hold is refused before it begins") {
+  TrainOptions options = optionsOf({"fsdp", "mlp", "sgd"});
+  options.elastic.ranks.clear();
+  const std::uint64_t three = trainAll(makeRanks(3), options).held_bytes;
+  const std::uint64_t two = trainAll(makeRanks(2), options).held_bytes;
+  REQUIRE(three < two);
+  options.elastic.ranks = "2:3";
+  options.elastic.redundancy = 1;
+  options.sharding.memory_limit = three;
+  const Thrown thrown = refusalBy(3, options);
+  CHECK(thrown.code == ErrorCode::invalid_argument);
+  CHECK(contains(thrown.text, "memory_limit is " + std::to_string(three) +
+                                  " bytes, but strategy fsdp with 2 ranks, MIN of elastic, needs " +
+                                  std::to_string(two) + " on a rank"));
+  options.sharding.memory_limit = two;
+  CHECK(trainAll(makeRanks(3), options).held_bytes == three);
+}
+
+// Proves: ranks that cannot train still wait, so that they can write the checkpoint.
+TEST_CASE("fewer ranks than MIN wait, whether or not the strategy can train on so few") {
+  TrainOptions sharded = optionsOf({"fsdp", "mlp", "sgd"});
+  sharded.elastic.ranks.clear();
+  sharded.sharding.memory_limit = trainAll(makeRanks(2), sharded).held_bytes;
+  sharded.elastic.redundancy = 1;
+  TrainOptions served = optionsOf({"ps", "mlp", "sgd"});
+  served.servers.dedicated = true;
+  for (TrainOptions* options : {&sharded, &served}) {
+    INFO(options->strategy);
+    options->elastic.ranks = "2:3";
+    options->elastic.wait = 0;
+    const Thrown thrown = refusalBy(1, *options);
+    INFO(thrown.text);
+    CHECK(thrown.code == ErrorCode::peer_dead);
+    CHECK(contains(thrown.text, "only 1 of at least 2 ranks are there after step 0"));
+  }
+}
+
+TEST_CASE("the last rank of an elastic run with dedicated servers both serves and works") {
+  TrainOptions options = optionsOf({"ps", "mlp", "sgd"});
+  options.servers.dedicated = true;
+  const TrainReport report = trainAll(makeRanks(1), options);
+  CHECK(report.bytes_per_step == 0);
+  requireSame(report, trainAll(makeRanks(1), optionsOf({"ddp", "mlp", "sgd"})));
+}
 
 // Proves: weights, running statistics and the optimizer's state, of the lost rank too, are those
 // after the last step, to the last bit.

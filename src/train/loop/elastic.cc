@@ -73,6 +73,11 @@ void checkElastic(const TrainOptions& options, int ranks) {
            "restored");
 }
 
+std::pair<int, int> rankLimits(const TrainOptions& options, int ranks) {
+  if (options.elastic.ranks.empty()) return {ranks, ranks};
+  return limitsOf(options.elastic.ranks);
+}
+
 int redundancyOf(const TrainOptions& options, const StrategyKind& kind) {
   if (!kind.sharded) return 0;
   return options.elastic.redundancy < 0 ? kind.redundancy : options.elastic.redundancy;

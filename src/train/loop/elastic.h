@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "rondo/train.h"
 #include "train/data/dataset.h"
@@ -16,6 +17,10 @@ namespace rondo::training {
 /// Throws Error(invalid_argument) for TrainOptions::elastic that contradicts itself or the number
 /// of ranks, or that the strategy cannot do.
 void checkElastic(const TrainOptions& options, int ranks);
+
+/// The fewest and the most ranks that the run goes on with: MIN and MAX of TrainOptions::elastic,
+/// or `ranks` and `ranks` if the run is not elastic.
+std::pair<int, int> rankLimits(const TrainOptions& options, int ranks);
 
 /// Number of copies of each rank's shard in an elastic run; 0 if the strategy has no shards.
 int redundancyOf(const TrainOptions& options, const StrategyKind& kind);

@@ -67,14 +67,17 @@ int mostServers(const TrainOptions& options, int ranks) {
   return ranks - (options.servers.dedicated ? 1 : 0);
 }
 
-/// An elastic run may come to fewer ranks than it is to have servers.
+/// An elastic run may come to fewer ranks than it is to have servers. A rank that is alone serves,
+/// and works.
 int serversOf(const TrainOptions& options, int ranks) {
   const int count = options.servers.count;
-  return options.elastic.ranks.empty() ? count : std::min(count, mostServers(options, ranks));
+  if (options.elastic.ranks.empty()) return count;
+  return std::min(count, std::max(mostServers(options, ranks), 1));
 }
 
 int firstWorker(const TrainOptions& options, int ranks) {
-  return options.servers.dedicated ? serversOf(options, ranks) : 0;
+  const int servers = serversOf(options, ranks);
+  return options.servers.dedicated && servers < ranks ? servers : 0;
 }
 
 class Ps : public Strategy {
@@ -349,7 +352,7 @@ void Ps::adopt(const Position&) {
 
 double Ps::bytesPerStep() const {
   const auto workers = static_cast<double>(links_.workers.size());
-  const double away = options_.servers.dedicated ? workers : workers - 1;
+  const double away = links_.workers.front() > 0 ? workers : workers - 1;
   // In an elastic run an Allgather of all ranks replaces the answers to the workers.
   const double pulls = options_.elastic.ranks.empty() ? away : comm_.size() - 1.0;
   std::size_t push = 0;
@@ -381,9 +384,7 @@ void check(const TrainOptions& options, int ranks) {
   makeCodec(options.gradients.hook); // throws for an unknown hook, or one that needs collectives
   const int most = mostServers(options, ranks);
   const int count = serversOf(options, ranks);
-  if (!options.elastic.ranks.empty() && most < 1)
-    refuse("dedicated servers need at least 2 ranks, also at MIN of elastic");
-  if (count < 1 || count > most)
+  if (count < 1 || (count > most && options.elastic.ranks.empty()))
     refuse("servers is " + std::to_string(options.servers.count) + ", must be 1 to " +
            std::to_string(most) + " of " + std::to_string(ranks) + " ranks" +
            (options.servers.dedicated ? ", because one rank must be a worker" : ""));

@@ -6,6 +6,7 @@
 #include "rondo/detail/hash.h"
 #include "train/data/sampler.h"
 #include "train/loop/agreement.h"
+#include "train/loop/elastic.h"
 #include "train/parallel/recipe.h"
 
 namespace rondo::training {
@@ -43,9 +44,11 @@ ShardedReplica::ShardedReplica(const Setup& setup, ShardLevel level)
                                           setup.options.seed, settings(setup.options, level));
 }
 
-/// Checks the rank that holds most, so that all ranks come to the same result.
+/// Checks the rank that holds most, so that all ranks come to the same result. An elastic run must
+/// fit MIN ranks, so that it can go on with them; fewer only wait, and write a checkpoint.
 void ShardedReplica::checkMemory(const Setup& setup, ShardLevel level) const {
-  const auto ranks = static_cast<std::size_t>(shards_.size());
+  const int least = rankLimits(setup.options, shards_.size()).first;
+  const auto ranks = static_cast<std::size_t>(least);
   const ShardLayout layout =
       shardLayout(sizesOf(network_->nodes()), ranks, unitBytes(setup.options, level));
   MemoryQuestion question{.level = level,
@@ -56,7 +59,12 @@ void ShardedReplica::checkMemory(const Setup& setup, ShardLevel level) const {
   for (question.rank = 0; question.rank < ranks; ++question.rank)
     most = std::max(most, predictedMemory(layout, question),
                     [](const auto& a, const auto& b) { return a.total() < b.total(); });
-  requireFits(setup.options.strategy, most, setup.options.sharding.memory_limit);
+  requireFits(
+      setup.options.strategy + (setup.options.elastic.ranks.empty()
+                                    ? ""
+                                    : " with " + std::to_string(least) +
+                                          (least == 1 ? " rank" : " ranks") + ", MIN of elastic,"),
+      most, setup.options.sharding.memory_limit);
 }
 
 /// Lays out the state as a Replica does.
