@@ -24,6 +24,7 @@
 
 #include "rondo/detail/hash.h"
 #include "rondo/gradients.h"
+#include "train/loop/elastic.h"
 #include "train/loop/hooks.h"
 #include "train/loop/settings.h"
 #include "train/optim/norm.h"
@@ -122,15 +123,19 @@ std::size_t parts(const Setup& setup) {
          static_cast<std::size_t>(setup.options.accumulate);
 }
 
-/// Refuses synchronized batch norm if a step can leave a rank without samples: such a rank runs no
-/// layers, and the others would wait for its sums.
-void requireStatistics(const TrainOptions& options, Samples& samples, const Data& data) {
-  const std::size_t rest = samples.count(1, epochSteps(options, data) - 1);
-  if (!options.sync_batch_norm || rest >= samples.parts()) return;
+/// Refuses synchronized batch norm if a step can leave a rank without samples, also when an elastic
+/// run has grown: such a rank runs no layers, and the others would wait for its sums.
+void requireStatistics(const Setup& setup, Samples& samples) {
+  const TrainOptions& options = setup.options;
+  const std::size_t rest = samples.count(1, epochSteps(options, setup.data) - 1);
+  const std::int64_t parts =
+      std::int64_t{rankLimits(options, setup.comm.size()).second} * options.accumulate;
+  if (!options.sync_batch_norm || static_cast<std::int64_t>(rest) >= parts) return;
   throw Error(ErrorCode::invalid_argument,
               "train: sync_batch_norm with remainder uneven: the last step of an epoch has " +
-                  std::to_string(rest) + " samples for " + std::to_string(samples.parts()) +
-                  " micro-batches, and each must have one");
+                  std::to_string(rest) + " samples for " + std::to_string(parts) +
+                  " micro-batches" + (options.elastic.ranks.empty() ? "" : " at MAX of elastic") +
+                  ", and each must have one");
 }
 
 Ddp::Ddp(const Setup& setup)
@@ -152,7 +157,7 @@ Ddp::Ddp(const Setup& setup)
               wholeMemory(shardLayout(sizesOf(replica_.network().nodes()), 1, kEachLayer),
                           optimizerKind(options_.optimizer.name).arrays, options_.accumulate > 1),
               options_.sharding.memory_limit);
-  requireStatistics(options_, samples_, setup.data);
+  requireStatistics(setup, samples_);
   if (options_.accumulate == 1) return;
   for (const Weight* weight : replica_.weights()) part_.emplace_back(weight->size());
   statistics_.resize(replica_.statistics().size());
