@@ -262,8 +262,10 @@ std::uint64_t Pipeline::verify(const std::string& when) {
     return {};
   });
   values().gather();
+  const std::string different = values().firstDifference();
   std::uint64_t hash = 0;
   agree(comm_, [&]() -> std::string {
+    if (!different.empty()) throw Error(ErrorCode::mismatch, unequalText(when, different));
     if (pipe_.rank() == 0 && isLineLeader()) hash = replicaHash(model_, values().tensors());
     return {};
   });

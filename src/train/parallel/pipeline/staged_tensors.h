@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "rondo/communicator.h"
@@ -25,6 +26,9 @@ class StagedTensors {
   void gather();
   /// Sends each rank the values of its tensors from rank 0.
   void scatter();
+
+  /// SlicedTensors::firstDifference() of this rank's line; "" without slices.
+  std::string firstDifference() { return sliced_ ? sliced_->firstDifference() : ""; }
 
   /// On rank 0 all tensors, its own without a copy; on other ranks their own.
   const std::vector<TensorMemory>& tensors() const { return all_; }

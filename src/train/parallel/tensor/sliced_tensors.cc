@@ -1,5 +1,9 @@
 #include "train/parallel/tensor/sliced_tensors.h"
 
+#include <cstdint>
+
+#include "rondo/detail/hash.h"
+
 namespace rondo::training {
 
 namespace {
@@ -36,6 +40,21 @@ SlicedTensors::SlicedTensors(Communicator& line, const std::vector<TensorModel*>
 void SlicedTensors::gather() {
   for (Array& array : arrays_)
     array.model->gather(*array.weight, {array.own, array.own_count}, array.whole.data());
+}
+
+std::string SlicedTensors::firstDifference() {
+  std::vector<const Array*> alike;
+  std::vector<std::uint64_t> own;
+  for (const Array& array : arrays_) {
+    if (!array.model->isEverywhere(*array.weight)) continue;
+    alike.push_back(&array);
+    own.push_back(detail::hashBytes(array.own, array.own_count * sizeof(float)));
+  }
+  std::vector<std::uint64_t> all(own.size() * static_cast<std::size_t>(line_.size()));
+  line_.allGather(own.data(), all.data(), own.size(), DataType::uint64);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i] != all[i % own.size()]) return alike[i % own.size()]->weight->name;
+  return {};
 }
 
 void SlicedTensors::scatter() {

@@ -24,8 +24,12 @@ class SlicedTensors {
 
   /// On the first rank of the line the arrays of the whole weights; on other ranks empty.
   const std::vector<TensorMemory>& tensors() const { return tensors_; }
-  /// Copies the values of all ranks into tensors().
+  /// Copies the values of all ranks into tensors(). Of an array that every rank has whole, it takes
+  /// those of the first rank.
   void gather();
+  /// The name of the first weight that every rank has whole and whose arrays differ between ranks;
+  /// "" if there is none.
+  std::string firstDifference();
   /// Copies to each rank its slices of tensors().
   void scatter();
 
@@ -43,5 +47,11 @@ class SlicedTensors {
   std::vector<Array> arrays_;
   std::vector<TensorMemory> tensors_;
 };
+
+/// The text of the error of Strategy::verify() for a weight that firstDifference() has found.
+inline std::string unequalText(const std::string& when, const std::string& weight) {
+  return when + ": the ranks of a line have different values of " + weight +
+         ", which each of them has whole";
+}
 
 } // namespace rondo::training

@@ -196,9 +196,12 @@ std::uint64_t Tensor::verify(const std::string& when) {
   std::uint64_t hash = detail::hashBytes(replica.data(), replica.size() * sizeof(float));
   line_.broadcast(&hash, &hash, 1, DataType::uint64, 0);
   compareHashes(comm_, hash, when);
+  const std::string different = whole.firstDifference();
   agree(comm_, [&]() -> std::string {
-    if (bad.empty()) return {};
-    throw Error(ErrorCode::aborted, when + ": the values of " + bad + " are not finite");
+    if (!bad.empty())
+      throw Error(ErrorCode::aborted, when + ": the values of " + bad + " are not finite");
+    if (!different.empty()) throw Error(ErrorCode::mismatch, unequalText(when, different));
+    return {};
   });
   return hash;
 }

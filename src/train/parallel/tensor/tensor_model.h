@@ -58,6 +58,10 @@ class TensorModel : public PartModel {
   };
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   const std::vector<Whole>& whole() const { return whole_; }
+  /// Whether every rank of the line has the whole weight.
+  bool isEverywhere(const Whole& weight) const {
+    return plans_[rank_].weights[weight.number].cut == Cut::everywhere;
+  }
   /// Collective over the line. `own` is this rank's slice of the weight, which may be empty. The
   /// first rank of the line gets the whole weight in `to`.
   void gather(const Whole& weight, std::span<const float> own, float* to);

@@ -3,6 +3,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "support/ranks.h"
 #include "support/runs.h"
@@ -10,6 +13,9 @@
 #include "tests/train/parallel/sharding/losses.h"
 #include "tests/train/parallel/sharding/one_step.h"
 #include "tests/train/parallel/sharding/saved_run.h"
+#include "train/loop/compute_threads.h"
+#include "train/loop/settings.h"
+#include "train/parallel/strategy.h"
 #include "train/parallel/tensor/plan.h"
 #include "train/parallel/tensor/slices.h"
 #include "train/parallel/tensor/tensor_model.h"
@@ -348,6 +354,31 @@ TEST_CASE("cut runs refuse unsupported options, and hold less memory on each ran
   options.strategy = "tensor";
   const std::uint64_t cut = trainAll(makeRanks(2), options).held_bytes;
   CHECK(cut < whole * 51 / 100);
+}
+
+// Proves: in lines of tensor and of pipeline. The last of the model's 17 linear layers is not cut.
+TEST_CASE("verification compares the weights that all ranks of a line have whole") {
+  TrainOptions options = smallRun();
+  options.model = "even";
+  for (const auto& [strategy, mesh, size] : std::vector<std::tuple<std::string, std::string, int>>{
+           {"tensor", "", 2}, {"pipeline", "pipe=2,tensor=2", 4}}) {
+    INFO(strategy);
+    options.strategy = strategy;
+    options.sharding.mesh = mesh;
+    auto ranks = makeRanks(size);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+      TrainOptions own = options;
+      if (comm.rank() + 1 == comm.size()) own.optimizer.learning_rate *= 2;
+      const training::ComputeThreads threads;
+      const training::Data data = training::load(options);
+      const auto one = training::strategyFor(own, comm.size()).make({comm, own, data});
+      one->run({}, 1, nullptr);
+      one->verify("now");
+    });
+    INFO(thrown.text);
+    CHECK(thrown.code == ErrorCode::mismatch);
+    CHECK(contains(thrown.text, "now: the ranks of a line have different values of 33."));
+  }
 }
 
 #endif
