@@ -20,9 +20,6 @@ LayerValues layersOf(const TrainOptions& options, const Dataset& train) {
 } // namespace
 
 Timetable timetable(const TrainOptions& options, int stages) {
-  if (options.batch % options.accumulate != 0)
-    refuse("batch is " + std::to_string(options.batch) + ", must be a multiple of accumulate, " +
-           std::to_string(options.accumulate) + " micro-batches of one size");
   const PipelineKind& kind = pipelineKind(options.pipeline.order);
   const int laps = options.pipeline.laps;
   if (!kind.laps && laps != 1 && laps != TrainOptions().pipeline.laps)
@@ -57,6 +54,10 @@ PipelineMesh pipelineMesh(const TrainOptions& options, int ranks) {
            std::to_string(pipelines) + " pipelines");
   PipelineMesh result{mesh, pipelines, options};
   result.options.batch /= pipelines;
+  if (result.options.batch % options.accumulate != 0)
+    refuse("batch is " + std::to_string(options.batch) + ", must be a multiple of " +
+           (pipelines > 1 ? std::to_string(pipelines) + " pipelines x " : "") + "accumulate, " +
+           std::to_string(options.accumulate) + " micro-batches of one size");
   return result;
 }
 

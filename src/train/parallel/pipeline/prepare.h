@@ -13,8 +13,7 @@
 
 namespace rondo::training {
 
-/// The timetable of the options. Throws Error(invalid_argument) as makeTimetable() does, and if the
-/// batch cannot be split into equal micro-batches.
+/// The timetable of the options. Throws Error(invalid_argument) as makeTimetable() does.
 Timetable timetable(const TrainOptions& options, int stages);
 
 /// Number of samples in a micro-batch.
@@ -29,8 +28,9 @@ struct PipelineMesh {
 };
 
 /// The mesh that the options name, by default one pipeline of all ranks. Throws
-/// Error(invalid_argument) as Mesh::parse() does, for a batch that the pipelines cannot share
-/// evenly, for groups together with shard, and for tensor together with shard, clipping or lars.
+/// Error(invalid_argument) as Mesh::parse() does, for a batch that the pipelines cannot share in
+/// micro-batches of one size, for groups together with shard, and for tensor together with shard,
+/// clipping or lars.
 PipelineMesh pipelineMesh(const TrainOptions& options, int ranks);
 
 /// The layers of the model; along tensor with the features of the first rank.
