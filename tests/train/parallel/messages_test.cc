@@ -1,13 +1,16 @@
 // Tests smaller messages between workers and servers: codecs for pushes, and answers that contain
 // only the keys that have changed.
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <deque>
 #include <exception>
 #include <optional>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <thread>
 
 #include "support/data_files.h"
@@ -201,6 +204,56 @@ TEST_CASE("a server with fewer buffers than pieces sums every piece correctly") 
               return pushedInSteps(comm, size, 0, narrow);
             })) == "");
     }
+}
+
+// Proves: the worker does not wait until the failed server is destroyed, or until its call times
+// out.
+TEST_CASE("a server that fails alone ends its workers with its error") {
+  auto ranks = makeRanks(2);
+  std::atomic<bool> told{false};
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            AlignedVector<float> values(16, 1.0F), gradients(16);
+            Weight weight;
+            weight.shape = {16};
+            weight.value = values.data();
+            const std::vector<Weight*> weights = {&weight};
+            const Keys keys = layOut(values, weights, {}, 1, 16);
+            Links links = link(comm, 1);
+            if (comm.rank() == 1) {
+              Exchange exchange(links, keys, {gradients, values, {}}, nullptr);
+              std::string error = "none";
+              try {
+                exchange.begin({.kind = Request::push});
+                exchange.gradientStands(0);
+                exchange.pull();
+              } catch (const Error& thrown) {
+                error = thrown.what();
+              }
+              told = true;
+              const std::string text = "rank 0 aborted: train: the server failed: no rate";
+              if (!contains(error, text)) return "its error is: " + error;
+              for (int i = 0; i < 1000 && !comm.failure(); ++i)
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+              return comm.failure() && comm.failure()->what() == text ? "" : "the run goes on";
+            }
+            const Staleness staleness("bsp");
+            std::deque<PieceServer> pieces;
+            pieces.emplace_back(keys.pieces[0][0], values, weights, "sgd",
+                                OptimizerSettings{.momentum = 0}, Application{.in_order = true});
+            const auto fail = [](std::int64_t) -> double { throw std::runtime_error("no rate"); };
+            Server server(links, pieces, {.staleness = staleness, .rate = fail});
+            server.begin(0, 2, 0);
+            std::string error = "none";
+            try {
+              server.serve(2);
+            } catch (const std::runtime_error& thrown) {
+              error = thrown.what();
+            }
+            const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+            while (!told && std::chrono::steady_clock::now() < limit)
+              std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            return error == "no rate" ? "" : "the server's error is: " + error;
+          })) == "");
 }
 
 TEST_CASE("running statistics move once per round of pushes, also if one worker is ahead") {

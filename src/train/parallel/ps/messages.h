@@ -44,12 +44,16 @@ struct Links {
   Communicator up;          ///< workers send, servers receive
   Communicator down;        ///< servers send, workers receive
   std::vector<int> workers; ///< the ranks of the workers
+  Communicator* all;        ///< the communicator of the run
 };
 
-/// Collective. The first ranks are servers; the ranks from `first_worker` on are workers.
+/// Collective. The first ranks are servers; the ranks from `first_worker` on are workers. `comm`
+/// must outlive the links.
 inline Links link(Communicator& comm, int first_worker) {
-  Links links{
-      .up = *comm.split(0, comm.rank()), .down = *comm.split(0, comm.rank()), .workers = {}};
+  Links links{.up = *comm.split(0, comm.rank()),
+              .down = *comm.split(0, comm.rank()),
+              .workers = {},
+              .all = &comm};
   for (int rank = first_worker; rank < comm.size(); ++rank) links.workers.push_back(rank);
   return links;
 }

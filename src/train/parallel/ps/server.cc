@@ -60,12 +60,28 @@ void Server::begin(std::int64_t total, std::int64_t steps, double losses) {
 }
 
 void Server::serve(std::int64_t steps) {
-  while (!ended() && tally_.steps() < steps) {
-    bool moved = false;
-    for (std::size_t w = 0; w < clients_.size(); ++w) moved = look(w) || moved;
-    if (moved) nap_ = kShortestNap;
-    else if (!ended()) rest();
+  try {
+    while (!ended() && tally_.steps() < steps) lookAtAll();
+  } catch (const std::exception& error) {
+    tellWorkers(error);
+    throw;
   }
+}
+
+void Server::lookAtAll() {
+  bool moved = false;
+  for (std::size_t w = 0; w < clients_.size(); ++w) moved = look(w) || moved;
+  if (moved) nap_ = kShortestNap;
+  else if (!ended()) rest();
+}
+
+/// If one has failed, the others fail by themselves: to abort them would blame this rank.
+void Server::tellWorkers(const std::exception& error) {
+  const auto all = {links_.all, &links_.up, &links_.down};
+  if (std::any_of(all.begin(), all.end(), [](auto* one) { return one->failure().has_value(); }))
+    return;
+  for (Communicator* one : all)
+    one->abort(std::string("train: the server failed: ") + error.what());
 }
 
 /// Waits for a message of one worker; messages of other workers are noticed after this wait.

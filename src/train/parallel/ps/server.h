@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -48,7 +49,8 @@ class Server {
   /// synchronization point is `steps` steps later.
   void begin(std::int64_t total, std::int64_t steps, double losses);
   /// Serves until all workers have ended, or until the run has done `steps` steps since the
-  /// synchronization point.
+  /// synchronization point. An exception that is not a failure of the links aborts them, and the
+  /// communicator of the run, so that all ranks learn of it at once.
   void serve(std::int64_t steps);
   bool ended() const { return open_ == 0; }
 
@@ -90,6 +92,8 @@ class Server {
   std::size_t window() const {
     return plan_.staleness.bulk() && !sparse() ? std::min(kWindow, pieces_.size()) : pieces_.size();
   }
+  void lookAtAll();
+  void tellWorkers(const std::exception& error);
   bool look(std::size_t worker);
   void listen(Client& client);
   void take(Client& client);
