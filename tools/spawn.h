@@ -21,7 +21,9 @@ struct SpawnOptions {
   std::vector<std::string> command; ///< program (searched in PATH) and its arguments
   bool tag = false;                 ///< lines of the ranks' output start with "[rank] "
   std::string bind = {};            ///< as RONDO_BIND, which is used if this is empty
-  bool report_status = true;        ///< name on stderr the first rank with a status that is not 0
+  /// Begins each line of a rank's end on stderr: clears a progress bar that the ranks draw.
+  const char* line_begin = "";
+  bool report_status = true; ///< name on stderr the first rank with a status that is not 0
   /// So many times in all, a rank that was killed or has failed is started again, with RONDO_JOIN=1
   /// in its environment: it must join the others, which go on. None is started if all others
   /// end too, or after status kUsage or kStopped, which concern all ranks.

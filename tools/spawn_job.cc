@@ -315,8 +315,8 @@ bool Job::goesOn(const Loss& loss) {
   if (!may_start && (options_.least == 0 || good < options_.least)) return false;
   const bool again = may_start && !interrupted_; // not after a signal
   Child& child = children_[loss.rank];
-  std::fprintf(stderr, "rondo: rank %zu (pid %d) %s; %s\n", loss.rank, static_cast<int>(child.pid),
-               endText(loss.status).c_str(),
+  std::fprintf(stderr, "%srondo: rank %zu (pid %d) %s; %s\n", options_.line_begin, loss.rank,
+               static_cast<int>(child.pid), endText(loss.status).c_str(),
                again          ? "starting it again"
                : anyRunning() ? "the others go on"
                               : "the others have ended");
@@ -371,8 +371,8 @@ void Job::failBy(std::size_t rank, int status) {
   }
   // Ranks that this launcher ended, or that fail because another did, need no line.
   if (killed || (cause && options_.report_status && !own_doing)) {
-    std::fprintf(stderr, "rondo: rank %zu (pid %d) %s\n", rank, static_cast<int>(child.pid),
-                 endText(status).c_str());
+    std::fprintf(stderr, "%srondo: rank %zu (pid %d) %s\n", options_.line_begin, rank,
+                 static_cast<int>(child.pid), endText(status).c_str());
   }
 }
 
@@ -391,8 +391,9 @@ void Job::escalate() {
   }
   const std::string cause =
       cause_ < 0 ? "the signal" : "rank " + std::to_string(cause_) + " failed";
-  std::fprintf(stderr, "rondo: still running %.1f s after %s, stopping them: rank %s\n",
-               std::chrono::duration<double>(options_.grace).count(), cause.c_str(), late.c_str());
+  std::fprintf(stderr, "%srondo: still running %.1f s after %s, stopping them: rank %s\n",
+               options_.line_begin, std::chrono::duration<double>(options_.grace).count(),
+               cause.c_str(), late.c_str());
   signalAll(SIGTERM);
   next_ = Clock::now() + kAfterTerm;
 }

@@ -254,6 +254,7 @@ int runTrain(const TrainConfig& config) {
   if ((!bind || !*bind) && fit) spawn.bind = "core";
   // The ranks themselves know whether MIN are left, also when others join.
   spawn.least = config.options.elastic.ranks.empty() ? 0 : 1;
+  spawn.line_begin = clearingText();
   spawn.report_status = false; // the ranks report their errors themselves
   spawn.patient = true;        // a stop waits for an evaluation or a long step, and the checkpoint
   return spawnRanks(spawn);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRedraw{100};
 constexpr std::chrono::seconds kPlainLines{10};
+constexpr const char* kClear = "\r\x1b[K";
 
 std::size_t columns() {
   winsize size{};
@@ -26,9 +27,11 @@ bool TrainDisplay::isTerminal() { return isatty(STDOUT_FILENO) != 0; }
 
 void clearProgress() {
   if (!isatty(STDOUT_FILENO)) return;
-  std::printf("\r\x1b[K");
+  std::fputs(kClear, stdout);
   std::fflush(stdout);
 }
+
+const char* clearingText() { return isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) ? kClear : ""; }
 
 void TrainDisplay::operator()(const TrainProgress& progress) {
   if (progress.test_accuracy >= 0) {

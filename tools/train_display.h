@@ -21,6 +21,8 @@ std::string timesLine(const TrainTimes& times);
 
 /// Clears the progress bar, if standard output is a terminal: the next text begins there.
 void clearProgress();
+/// What clears the progress bar, for standard error; "" unless both outputs are terminals.
+const char* clearingText();
 
 class TrainDisplay {
  public:

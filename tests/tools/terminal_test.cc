@@ -141,6 +141,19 @@ TEST_CASE("terminal: what follows a progress bar begins on an empty line", "[tra
   job.expect("\r\x1b[Kstep ");
   CHECK(job.status() == 130);
 }
+
+TEST_CASE("terminal: what the launcher says of a rank begins on an empty line", "[train]") {
+  TerminalJob job(
+      "$RONDO train -p 2 --elastic 1:2 --data synthetic:shape=1x8x8,train=2000,test=20 --batch 20 "
+      "--epochs 40 --pace 5 &\nJOB=$!\nread LINE\n" +
+      killRank(1) + "read LINE\nkill $JOB\nwait $JOB");
+  job.expect(" samples/s");
+  job.type("\n");
+  job.expect("\r\x1b[Krondo: rank 1 (pid ");
+  job.expect("the others go on");
+  job.type("\n");
+  CHECK(job.status() == 130);
+}
 #endif
 
 bool haveBash() {
