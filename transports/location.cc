@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <span>
+#include <sstream>
 
 #include "base/read_file.h"
 
@@ -14,6 +15,28 @@ namespace rondo::transport {
 namespace {
 /// Changes with the bytes written below, and with the layout of SlotRing.
 constexpr std::uint8_t kVersion = 2;
+
+/// The id of this user outside of the process's user namespace; nothing if it has none there. (A
+/// kernel without user namespaces has no such file.)
+std::optional<std::uint32_t> outsideId(std::uint32_t user) {
+  const auto map = base::readFile("/proc/self/uid_map");
+  if (!map) return user;
+  std::istringstream lines(*map);
+  for (std::uint32_t inside = 0, outside = 0, count = 0; lines >> inside >> outside >> count;)
+    if (user >= inside && user - inside < count) return outside + (user - inside);
+  return std::nullopt;
+}
+
+/// Equal numbers for one user, and different ones for two users that have the same id in their user
+/// namespaces. The kernel refuses connections between these.
+std::uint32_t numberOf(std::uint32_t user) {
+  constexpr std::uint32_t kSpread = 0x9e3779b9; // odd, so different products for different ids
+  struct stat own {};
+  ::stat("/proc/self/ns/user", &own);
+  const auto outside = outsideId(user).value_or(static_cast<std::uint32_t>(own.st_ino));
+  return user + (outside - user) * kSpread;
+}
+
 } // namespace
 
 std::optional<Scope> Scope::here() {
@@ -24,7 +47,7 @@ std::optional<Scope> Scope::here() {
     return std::nullopt;
   std::memcpy(scope.boot.data(), boot.data(), scope.boot.size());
   scope.network = network.st_ino;
-  scope.user = ::geteuid();
+  scope.user = numberOf(::geteuid());
   return scope;
 }
 

@@ -19,6 +19,7 @@ struct Scope {
   std::array<std::byte, 36> boot{};
   /// Inode of the network namespace, which contains the abstract names.
   std::uint64_t network = 0;
+  /// The user's id, combined with its id outside of the process's user namespace.
   std::uint32_t user = 0;
 
   bool operator==(const Scope&) const = default;

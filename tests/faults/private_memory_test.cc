@@ -28,12 +28,11 @@ struct Outcome {
 };
 
 /// How the ranks of tests/faults/programs/private_memory.cc ended.
-Outcome run(int ranks, const std::string& arguments) {
+Outcome run(int ranks, const std::string& arguments, const std::string& transports = "shm") {
   const std::string command =
-      "timeout -s KILL 100 env RONDO_DEBUG=info RONDO_TIMEOUT=30 RONDO_TRANSPORT=shm " RONDO_COMMAND
-      " run -p " +
-      std::to_string(ranks) + " -- " RONDO_TEST_PROGRAMS "/program_private_memory " + arguments +
-      " 2>&1";
+      "timeout -s KILL 100 env RONDO_DEBUG=info RONDO_TIMEOUT=30 RONDO_TRANSPORT=" + transports +
+      " " RONDO_COMMAND " run -p " + std::to_string(ranks) +
+      " -- " RONDO_TEST_PROGRAMS "/program_private_memory " + arguments + " 2>&1";
   Outcome outcome;
   std::map<int, int> ranks_of, refused; // by process
   FILE* output = ::popen(command.c_str(), "r");
@@ -175,6 +174,22 @@ TEST_CASE("a rank in another user namespace reads no other rank, but others read
   CHECK(outcome.refusals == std::map<int, int>{{1, 1}});
   CHECK(outcome.ends.at(1).reads == 0);
   CHECK(outcome.ends.at(0).reads > 0);
+}
+
+// Proves: ranks whose users have the same id, but in different user namespaces, use tcp, since the
+// kernel refuses their connections for shm. The other ranks use shm.
+TEST_CASE("a rank of another user, which has the same id in its user namespace, is reached by tcp",
+          "[private]") {
+  const Outcome outcome = run(3, "1 stranger", "shm,tcp");
+  if (!outcome.able) {
+    WARN("skipped: no user namespace here, or this is not root");
+    return;
+  }
+  INFO(outcome.log);
+  REQUIRE(outcome.ends.size() == 3);
+  for (const auto& [rank, end] : outcome.ends) CHECK(end.wrong == "");
+  CHECK(outcome.log.find("[rank 0] INFO rank 1 is reached by tcp") != std::string::npos);
+  CHECK(outcome.log.find("[rank 0] INFO rank 2 is reached by shm") != std::string::npos);
 }
 
 // Proves: if reading is refused in the middle of a program, no message is lost, and the rank logs

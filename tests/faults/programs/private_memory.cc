@@ -4,14 +4,16 @@
 // Arguments: VICTIM HOW. VICTIM: a rank, or -1 for all. HOW: `free` (nothing is forbidden); `read
 // ERROR` or `write ERROR` (the victim's process_vm_readv or process_vm_writev fails with this error
 // number); `later` (process_vm_readv fails from the second round of calls on); `undumpable` (no
-// other process may read the victim); `namespace` (the victim has its own user namespace). Prints
-// "end RANK PID READS WRITES TEXT": how often this process read and wrote the memory of others, and
-// what was wrong (empty: nothing). Prints "unable RANK" if the system does not allow this HOW.
+// other process may read the victim); `namespace` (the victim has its own user namespace);
+// `stranger` (it also is another user there, with the same id). Prints "end RANK PID READS WRITES
+// TEXT": how often this process read and wrote the memory of others, and what was wrong (empty:
+// nothing). Prints "unable RANK" if the system does not allow this HOW.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -66,6 +68,28 @@ bool enterNamespace() {
          put("/proc/self/gid_map", group + " " + group + " 1");
 }
 
+/// Enters a new user namespace in which another user has this user's id, and becomes that user.
+/// Only root may do that.
+bool becomeStranger() {
+  constexpr const char* kStranger = "4321";
+  const std::string map = "/proc/" + std::to_string(::getpid()) + "/uid_map";
+  const std::string user = std::to_string(::geteuid());
+  int ready[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0) return false;
+  const pid_t outside = ::fork(); // only a process outside may write such a map
+  if (outside == 0) {
+    char byte = 0;
+    const bool entered = ::read(ready[0], &byte, 1) == 1;
+    ::_exit(entered && put(map.c_str(), user + " " + kStranger + " 1") ? 0 : 1);
+  }
+  int status = -1;
+  const bool entered = ::unshare(CLONE_NEWUSER) == 0 && ::write(ready[1], "x", 1) == 1;
+  ::close(ready[1]);
+  ::close(ready[0]);
+  ::waitpid(outside, &status, 0);
+  return entered && status == 0 && ::setresuid(0, 0, 0) == 0;
+}
+
 /// Becomes an unprivileged user: a privileged process may read even processes that are not
 /// dumpable.
 bool dropPrivileges() {
@@ -79,6 +103,7 @@ bool prepare(bool victim, const std::string& how, unsigned error) {
     return dropPrivileges() && ::prctl(PR_SET_DUMPABLE, victim ? 0 : 1, 0, 0, 0) == 0;
   if (!victim) return true;
   if (how == "namespace") return enterNamespace();
+  if (how == "stranger") return becomeStranger();
   if (how == "read") refuse(__NR_process_vm_readv, error);
   if (how == "write") refuse(__NR_process_vm_writev, error);
   return true;
