@@ -179,7 +179,8 @@ constexpr Entry kEntries[] = {
      "each connection",
      setTimeout<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
     {"RONDO_HEARTBEAT", "",
-     "seconds; a process that is silent for three times as long is called unresponsive",
+     "seconds, more than a round trip takes; a process that is silent for three times as long is "
+     "called unresponsive",
      setHeartbeat, showSeconds<&Options::heartbeat>},
     {"RONDO_PATIENT", "",
      "1: wait for silent processes; after a rank has died, a call ends when it has made no "

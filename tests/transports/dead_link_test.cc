@@ -68,6 +68,30 @@ TEST_CASE("a dead link ends a channel at both ends, with the peer named") {
   CHECK(Clock::now() - begin > 2s); // not before it is certain
 }
 
+// The link is cut for many heartbeats, and data of that time arrive when they are sent again.
+TEST_CASE(
+    "a link that does not answer for less than a second goes on, however short the heartbeat") {
+  Options options;
+  options.heartbeat = Options::kShortestHeartbeat;
+  World world(tcpKind(), 2, options);
+  auto [out, in] = world.connect(0, 1);
+  const std::vector<int> links = test::links();
+  REQUIRE(links.size() >= 2);
+  for (const int fd : links) REQUIRE(cutLink(fd));
+  const Bytes large = patternOf(2, out.port().slot_bytes);
+  std::uint64_t sent = 0;
+  for (const auto end = Clock::now() + 150ms; Clock::now() < end; std::this_thread::sleep_for(50us))
+    if (out.start(2, large)) ++sent;
+    else out.progress();
+  for (const int fd : links) REQUIRE(mendLink(fd));
+  inParallel({[&, &from = out] { from.flush(); },
+              [&, &to = in] {
+                std::uint64_t signature = 0;
+                for (std::uint64_t i = 0; i < sent; ++i)
+                  require(to.next(signature) == large, "wrong body");
+              }});
+}
+
 TEST_CASE("a peer that reads nothing for longer than the limit is waited for") {
   World world(tcpKind(), 2, quickOptions());
   auto [out, in] = world.connect(0, 1);

@@ -109,8 +109,12 @@ void stayInCaches(int fd, const net::SocketAddress& peer) {
     set(fd, SOL_SOCKET, SO_SNDBUF, kNearSendBytes, "SO_SNDBUF");
 }
 
+/// How long a peer's system may take to acknowledge data. A round trip takes up to 0.3 s between
+/// continents and 0.6 s over a satellite, and Linux waits for at least 0.2 s before it sends a lost
+/// packet again. So there is a limit for short heartbeats.
 std::chrono::milliseconds silenceLimit(const Options& options) {
-  return 3 * std::min<std::chrono::milliseconds>(options.heartbeat, std::chrono::hours(1));
+  return std::clamp<std::chrono::milliseconds>(3 * options.heartbeat, std::chrono::seconds(1),
+                                               std::chrono::hours(3));
 }
 
 /// The listeners of a rank, by rail. Its channels check here for lines that connect late.
