@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -37,7 +38,8 @@ constinit std::atomic<int> most{0}; ///< all numbers in `ending` are below this
 std::uint64_t bitOf(int fd) { return std::uint64_t{1} << (fd % kWordBits); }
 
 /// How long fork() waits for a thread to leave its section. Threads leave it within microseconds,
-/// unless something outside Rondo blocks that thread and the forking one.
+/// unless something outside Rondo blocks that thread and the forking one. After a longer section, a
+/// child can still use NoFork, but the lock that the section protects may be locked for ever.
 constexpr std::chrono::seconds kPatience{1};
 /// How long a thread that wants the section sleeps while others fork, so that it does not keep the
 /// processor from them.
@@ -71,6 +73,8 @@ void inChild() {
     if (::dup3(nothing, fd, O_CLOEXEC) < 0) ::close(fd);
   }
   forking.store(0); // the other threads do not exist in the child
+  // If fork() did not wait for another thread's section, nothing will leave that section here.
+  if (depth == 0 && !entered) ::new (&section) std::mutex;
   afterFork();
 }
 

@@ -33,9 +33,15 @@ Opened open() {
 Opened opened() {
   static std::mutex mutex;
   static std::optional<Opened> once;
+  {
+    const base::NoFork together;
+    const std::lock_guard lock(mutex);
+    if (once) return *once;
+  }
+  Opened now = open(); // not in a section, because it can take seconds
   const base::NoFork together;
   const std::lock_guard lock(mutex);
-  if (!once) once = open();
+  if (!once) once = std::move(now);
   return *once;
 }
 

@@ -1,5 +1,6 @@
 // Proves: a forked child keeps no connection of its parent open, closes none of its own descriptors
 // by mistake, and finds no lock that is never released.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "net/peers.h"
+#include "net/tls.h"
 #include "support/forked_child.h"
 #include "support/grid.h"
 
@@ -17,12 +19,22 @@ namespace {
 
 using namespace net;
 
+/// Set while dlopen() is to wait.
+std::atomic<bool> held{false}, waiting{false};
+
 int waitForEnd(int pipe) {
   char byte = 0;
   return ::read(pipe, &byte, 1) == 0 ? 0 : 1;
 }
 
 } // namespace
+
+// Rondo calls this instead of the C library's function.
+extern "C" void* dlopen(const char* file, int flags) noexcept {
+  static const auto real = reinterpret_cast<decltype(&dlopen)>(::dlsym(RTLD_NEXT, "dlopen"));
+  for (; held; std::this_thread::sleep_for(1ms)) waiting = true;
+  return real(file, flags);
+}
 
 TEST_CASE("a connection ends with its owner although a forked child lives on") {
   for (const SocketAddress& address : families()) {
@@ -93,12 +105,52 @@ TEST_CASE("fork waits for another thread's section, but not for one of its own t
   other.join();
 }
 
+// See dropBesideOwnThreads().
+#if !defined(__SANITIZE_THREAD__)
+TEST_CASE("a child has its own sections although another thread did not leave one in time") {
+  std::atomic<bool> inside{false}, forked{false};
+  std::thread other([&] {
+    const base::NoFork section;
+    inside = true;
+    while (!forked) std::this_thread::sleep_for(1ms);
+  });
+  while (!inside) std::this_thread::yield();
+  Child child([&] {
+    const base::NoFork section;
+    return 0;
+  });
+  forked = true;
+  CHECK(child.end() == 0);
+  other.join();
+}
+#endif
+
 TEST_CASE("children can open files while other threads open and close") {
   const auto open = [] {
     return UniqueFd::of([] { return ::open("/dev/null", O_RDWR | O_CLOEXEC); });
   };
   const Meanwhile busy([&] { open(); });
   CHECK(manyChildrenEnd([&] { return open() ? 0 : 1; }));
+}
+
+TEST_CASE("other threads enter sections while one loads a module, however long it takes") {
+  held = true;
+  std::atomic<bool> entered{false}, loaded{false};
+  std::thread loading([&] {
+    tlsMissing();
+    loaded = true;
+  });
+  std::thread other([&] {
+    while (!waiting && !loaded) std::this_thread::sleep_for(1ms);
+    const base::NoFork section;
+    entered = true;
+  });
+  const bool entered_meanwhile = eventually([&] { return entered.load(); }), loads = waiting;
+  held = false;
+  loading.join();
+  other.join();
+  if (loads) CHECK(entered_meanwhile);
+  else WARN("skipped: this build has no TLS, or has loaded it before");
 }
 
 // See dropBesideOwnThreads().

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "base/fork.h"
@@ -18,33 +19,29 @@ void told(bool serious, const char* text) {
   base::log(serious ? LogLevel::warn : LogLevel::info, "UCX: ", text);
 }
 
-struct Opened {
-  Module* module = nullptr;
-  std::string why;
-};
-
-Opened open() {
-  Opened opened;
-  opened.why = notBuilt();
-  if (!opened.why.empty()) return opened;
-  void* const module = base::openModule(kModuleFile, false, opened.why);
-  if (!module) return opened;
+StartFunction load(std::string& why) {
+  why = notBuilt();
+  if (!why.empty()) return nullptr;
+  void* const module = base::openModule(kModuleFile, false, why);
+  if (!module) return nullptr;
   const auto start = reinterpret_cast<StartFunction>(::dlsym(module, kModuleSymbol));
-  opened.why = start ? "" : std::string(kModuleFile) + " has another version";
-  if (start) opened.module = start(told);
-  return opened;
+  why = start ? "" : std::string(kModuleFile) + " has another version";
+  return start;
 }
 
 } // namespace
 
 Module* openModule(std::string& why) {
   static std::mutex mutex;
-  static Opened opened;
+  static std::atomic<Module*> module{nullptr};
+  why.clear();
+  if (Module* const known = module) return known;
+  const StartFunction start = load(why); // not in a section, because it can take seconds
+  if (!start) return nullptr;
   const base::NoFork together;
   const std::lock_guard lock(mutex);
-  if (!opened.module) opened = open();
-  why = opened.why;
-  return opened.module;
+  if (!module) module = start(told);
+  return module;
 }
 
 std::string notBuilt() { return RONDO_UCX_MISSING; }
