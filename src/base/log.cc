@@ -2,6 +2,8 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -95,6 +97,24 @@ const char* environment(const char* variable, const char* alias) {
   return value != nullptr ? value : std::getenv(alias);
 }
 
+/// write() without its signals, which would end the program: SIGPIPE if nothing reads the pipe any
+/// more, SIGXFSZ if the file has reached the limit of its size.
+void writeWithoutSignals(int fd, const std::string& line) {
+  sigset_t ours{}, before{}, waiting{};
+  ::sigpending(&waiting);
+  ::sigemptyset(&ours);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) // one that waits already is the program's
+    if (::sigismember(&waiting, signal) == 0) ::sigaddset(&ours, signal);
+  ::pthread_sigmask(SIG_BLOCK, &ours, &before);
+  ssize_t written = 0;
+  do {
+    written = ::write(fd, line.data(), line.size());
+  } while (written < 0 && errno == EINTR);
+  constexpr timespec kNow{};
+  if (written < 0 && (errno == EPIPE || errno == EFBIG)) ::sigtimedwait(&ours, nullptr, &kNow);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 } // namespace
 
 LogLevel parseLogLevel(std::string_view text, std::string_view what) {
@@ -172,12 +192,8 @@ void writeLog(LogLevel level, std::string_view message) {
     file = log.file;
   }
   if (!file && !hasStderr()) return;
-  const int fd = file ? file->get() : STDERR_FILENO;
   // A log that cannot be written must not make the program fail, so errors of write() are ignored.
-  ssize_t written = 0;
-  do {
-    written = ::write(fd, line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
+  writeWithoutSignals(file ? file->get() : STDERR_FILENO, line);
 }
 
 } // namespace detail

@@ -2,6 +2,10 @@
 // lines; and a message whose level is off is not even formatted.
 #include "base/log.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +16,7 @@
 #include <vector>
 
 #include "rondo/error.h"
+#include "support/forked_child.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -123,6 +128,33 @@ TEST_CASE("lines of many threads do not mix") {
                        "." + std::to_string(i) + std::string(200, 'x')) == 1);
     }
   }
+}
+
+TEST_CASE("a log that cannot be written does not end the program, and no signal stays pending") {
+  for (const int signal : {SIGPIPE, SIGXFSZ})
+    for (const bool blocked : {false, true}) {
+      CAPTURE(signal, blocked);
+      std::array<int, 2> ends{};
+      REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+      ::close(ends[0]);
+      Child child([&] {
+        ::signal(signal, SIG_DFL);
+        sigset_t one{}, now{};
+        ::sigemptyset(&one);
+        ::sigaddset(&one, signal);
+        ::pthread_sigmask(blocked ? SIG_BLOCK : SIG_UNBLOCK, &one, nullptr);
+        const rlimit nothing{};
+        ::setrlimit(RLIMIT_FSIZE, &nothing);
+        ::dup2(signal == SIGPIPE ? ends[1] : ::memfd_create("full", 0), STDERR_FILENO);
+        log(LogLevel::error, "unread");
+        ::pthread_sigmask(SIG_BLOCK, nullptr, &now);
+        if ((::sigismember(&now, signal) != 0) != blocked) return 1;
+        ::sigpending(&now);
+        return ::sigismember(&now, signal) == 0 ? 0 : 2;
+      });
+      ::close(ends[1]);
+      CHECK(child.end() == 0);
+    }
 }
 
 TEST_CASE("a file that cannot be opened is an error that names it, and the old log stays in use") {
