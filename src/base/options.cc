@@ -40,6 +40,15 @@ std::string showText(const Options& options) {
   return options.*field;
 }
 
+void setAlgorithm(Options& options, const std::string& value, std::string_view what) {
+  constexpr std::size_t kLongest = 4096; // the ranks exchange no longer one
+  if (value.size() > kLongest)
+    throw Error(ErrorCode::invalid_argument,
+                std::string(what) + ": the list has " + std::to_string(value.size()) +
+                    " bytes; it may have at most " + std::to_string(kLongest));
+  options.algorithm = value;
+}
+
 template <std::string Options::*field>
 void setFolder(Options& options, const std::string& value, std::string_view what) {
   if (value.size() > 3072)
@@ -138,7 +147,7 @@ constexpr Entry kEntries[] = {
      "\"ring;allreduce:tree,ring;broadcast:^chain\" ('^' excludes, '/N' is a parameter, "
      "hierarchical(INSIDE,BETWEEN) names two; with a leading '?', others serve what these cannot); "
      "empty: chosen by size and ranks",
-     setText<&Options::algorithm>, showText<&Options::algorithm>,
+     setAlgorithm, showText<&Options::algorithm>,
      [](const std::string& value) { return "?" + value; }},
     {"RONDO_RULES_FILE", "",
      "rules file: CSV with the algorithms for collectives, sizes and numbers of ranks, where "

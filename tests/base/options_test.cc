@@ -210,6 +210,7 @@ TEST_CASE("validate() accepts the same values as the environment") {
 
 TEST_CASE("a wrong value is refused, naming the variable that was read and the valid values") {
   const std::map<std::string, std::vector<std::string>> bad = {
+      {"RONDO_ALGO", {std::string(4097, 'a')}},
       {"RONDO_PLANNER", {"oracle", "Model", "rules,model"}},
       {"RONDO_TRANSPORT", {"^", "shm,,tcp"}},
       {"RONDO_SHM_DISABLE", {"2", "maybe"}},
