@@ -155,7 +155,8 @@ void checkAlgorithms(const std::string& text, Collective collective) {
   try {
     plan::parseAlgorithms(text, collective);
   } catch (const Error& error) {
-    throw Error(error.code(), std::string(plan::variableOf(text)) + ": " + error.what());
+    const std::string variables = plan::isWish(text) ? "RONDO_ALGO or NCCL_ALGO" : "RONDO_ALGO";
+    throw Error(error.code(), variables + ": " + error.what());
   }
 }
 

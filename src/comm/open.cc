@@ -51,14 +51,15 @@ void checkAlgorithms(const std::string& text) {
     for (Collective collective : kCollectives)
       if (collective != Collective::sendrecv) plan::parseAlgorithms(text, collective);
   } catch (const Error& error) {
-    throw Error(error.code(), std::string(plan::variableOf(text)) +
-                                  " (Options::algorithm) of rank 0: " + error.what());
+    const std::string variables = plan::isWish(text) ? "RONDO_ALGO or NCCL_ALGO" : "RONDO_ALGO";
+    throw Error(error.code(), variables + " (Options::algorithm) of rank 0: " + error.what());
   }
   static std::atomic<bool> said{false};
   if (!plan::isWish(text) || !base::logs(LogLevel::warn)) return;
   const std::string words = plan::passedOver(text);
   if (!words.empty() && !said.exchange(true))
-    base::log(LogLevel::warn, "in NCCL_ALGO=", text.substr(1), " these words are ignored: ", words);
+    base::log(LogLevel::warn, "in NCCL_ALGO=", text.substr(1), " or RONDO_ALGO=", text,
+              " these words are ignored: ", words);
 }
 
 Links knownLinks(const std::vector<std::string>& nodes, int own) {

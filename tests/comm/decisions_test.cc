@@ -129,6 +129,18 @@ TEST_CASE("a profile that is named and cannot be read is an error on all ranks",
   }
 }
 
+// Proves: an error does not name a variable that is not set.
+TEST_CASE("an unknown algorithm is an error with the names of its variables", "[decisions]") {
+  for (const auto& [algorithm, variables] :
+       {std::pair{"rnig", "RONDO_ALGO (Options::algorithm) of rank 0"},
+        std::pair{"?rnig", "RONDO_ALGO or NCCL_ALGO (Options::algorithm) of rank 0"}}) {
+    Options options = plainOptions();
+    options.algorithm = algorithm;
+    CHECK(says(caught([&] { Communicator::createAll(2, options); }), ErrorCode::invalid_argument,
+               {variables, "unknown algorithm 'rnig'"}));
+  }
+}
+
 // Proves: explain() names what a call really uses, for each who may decide, with terms that add up.
 TEST_CASE("explain() says what a call uses, who decided, and why", "[decisions]") {
   const OwnCache cache;

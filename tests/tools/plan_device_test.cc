@@ -39,6 +39,7 @@ TEST_CASE("plan --ranks-per-gpu obeys the settings of jobs", "[plan]") {
   const Outcome wrong = shell("RONDO_ALGO=rnig" + kPlan);
   CHECK(wrong.status == 2);
   CHECK(wrong.err.find("RONDO_ALGO: unknown algorithm 'rnig'") != std::string::npos);
+  CHECK(shell("RONDO_ALGO='?rnig'" + kPlan).err.find("RONDO_ALGO or") != std::string::npos);
 }
 
 TEST_CASE("plan --ranks-per-gpu takes a list of algorithms", "[plan]") {
