@@ -19,7 +19,6 @@
 #include <utility>
 
 #include "base/futex.h"
-#include "base/inherited_thread.h"
 #include "base/log.h"
 #include "base/no_signals.h"
 #include "base/ticks.h"
@@ -145,7 +144,10 @@ Trace::Trace(const std::string& folder, Identity first)
 }
 
 std::shared_ptr<Trace> Trace::open(const std::string& folder, const Identity& first) {
-  const std::shared_ptr<Trace> trace(new Trace(folder, first));
+  // A forked child keeps its copy: the parent's thread may have been in the middle of a change.
+  const std::shared_ptr<Trace> trace(new Trace(folder, first), [](Trace* ended) {
+    if (!ended->maker_.elsewhere()) delete ended;
+  });
   const base::NoFork whole;
   Open& open = Open::ofProcess();
   const std::lock_guard lock(open.mutex);
@@ -313,11 +315,7 @@ void Trace::take(Source& source, bool all) {
 }
 
 void Trace::finish() {
-  if (maker_.elsewhere()) {
-    if (thread_.joinable()) base::forget(thread_);
-    return;
-  }
-  if (stopping_.exchange(true)) return;
+  if (maker_.elsewhere() || stopping_.exchange(true)) return;
   wake();
   if (thread_.joinable()) thread_.join();
   drain(true);

@@ -1,7 +1,7 @@
 // A rank whose calls are traced. Arguments: MODE CALLS. It makes that many all-reduces of 2 floats.
-// MODE: plain; leaks (it exits without closing its communicator), forks (a child exits normally in
-// the middle), spans (each call is inside a span of the program), twice (and as many on a second
-// communicator).
+// MODE: plain; leaks (it exits without closing its communicator), forks (20 times it makes a child,
+// which closes its copy and exits), spans (each call is inside a span of the program), twice (and
+// as many on a second communicator).
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ int main(int, char** argv) {
     comm->allReduce(data.data(), data.data(), 2, rondo::DataType::float32, rondo::ReduceOp::sum);
     if (mode == "spans")
       comm->trace({"my lane", "iteration", begin, std::chrono::steady_clock::now(), i, 8});
-    if (mode == "forks" && i == calls / 2) {
+    if (mode == "forks" && i % (calls / 20) == 0) {
       const pid_t child = ::fork();
       if (child == 0) {
         delete comm;
