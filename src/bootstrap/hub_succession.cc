@@ -190,15 +190,17 @@ void Hub::Impl::succeeded(World& world, Member& member, const frames::Succeeded&
   }
   offered->second.address = answer.address;
   // While this process was stopped, ranks may have said bye and ended without an answer.
-  chooseLater(world.size, member.rank, 2 + loop_->watched() / net::EventLoop::kEventsAtOnce);
+  chooseLater(world.size, member.rank);
 }
 
-void Hub::Impl::chooseLater(int size, int rank, std::size_t turns) {
-  loop_->post([weak = weak_from_this(), size, rank, turns] {
+void Hub::Impl::chooseLater(int size, int rank) {
+  const auto choose = [weak = weak_from_this(), size, rank] {
     const auto self = weak.lock();
-    if (!self || self->stopped_) return;
-    if (turns > 1) self->chooseLater(size, rank, turns - 1);
-    else self->choose(self->worlds_.at(size), rank);
+    if (self && !self->stopped_) self->choose(self->worlds_.at(size), rank);
+  };
+  // The first post runs at the end of this turn of the loop, the second one after the next turn.
+  loop_->post([weak = weak_from_this(), choose] {
+    if (const auto self = weak.lock()) self->loop_->post(choose);
   });
 }
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -21,6 +20,7 @@
 #include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/fork.h"
@@ -213,8 +213,9 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
 
   void run() {
     loop_thread_ = std::this_thread::get_id();
-    std::array<epoll_event, kEventsAtOnce> events{};
+    std::vector<epoll_event> events;
     for (;;) {
+      events.resize(watched() + 1); // one is wake_
       const int ready =
           ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), sleepTime());
       for (int i = 0; i < ready; ++i) {
@@ -358,7 +359,6 @@ EventLoop::Id EventLoop::watch(int fd, std::uint32_t events,
 void EventLoop::rewatch(Id id, std::uint32_t events) { core_->rewatch(id, events); }
 void EventLoop::unwatch(Id id) { core_->unwatch(id); }
 
-std::size_t EventLoop::watched() const { return core_->watched(); }
 EventLoop::Id EventLoop::after(std::chrono::nanoseconds delay, std::function<void()> run) {
   return core_->after(delay, std::move(run));
 }

@@ -11,6 +11,10 @@ namespace rondo::net {
 /// Runs callbacks for descriptors, timers and other threads, one after the other, on one thread.
 /// Callbacks must not block. Exceptions from callbacks are logged and dropped.
 ///
+/// One turn of the loop serves all descriptors that are ready, then the timers that are due, then
+/// the posted functions. So a process that was stopped reads what has arrived meanwhile before a
+/// timer decides that a peer is silent.
+///
 /// The first get() starts the thread; it ends with the last holder. A child made by fork() gets its
 /// own loop from get(); in the child, a loop inherited from the parent does nothing.
 ///
@@ -19,8 +23,6 @@ namespace rondo::net {
 class EventLoop {
  public:
   using Id = std::uint64_t; ///< never zero, never reused
-  /// Descriptors that one turn of the loop serves at most, before it runs the posted functions.
-  static constexpr std::size_t kEventsAtOnce = 64;
 
   /// The process's loop. Throws Error(system) when it cannot be started.
   static std::shared_ptr<EventLoop> get();
@@ -44,9 +46,6 @@ class EventLoop {
   /// does not run again, unless the callback itself made the call. Do not hold a lock that it
   /// takes.
   void unwatch(Id id);
-
-  /// The number of watched descriptors.
-  std::size_t watched() const;
 
   /// Runs `run` once, after the delay.
   Id after(std::chrono::nanoseconds delay, std::function<void()> run);

@@ -59,6 +59,33 @@ TEST_CASE("posts of one thread run in order, and before the loop ends") {
   for (int i = 0; i < 1000; ++i) CHECK(seen[static_cast<std::size_t>(i)] == i);
 }
 
+// Proves: a process that was stopped reads all that has arrived before it decides who is silent.
+TEST_CASE("a timer that is due runs after all descriptors that are ready have been served") {
+  constexpr std::size_t kDescriptors = 200;
+  auto loop = EventLoop::get();
+  std::vector<UniqueFd> events;
+  std::vector<EventLoop::Id> watches;
+  std::size_t served = 0;
+  std::promise<std::size_t> served_before_timer;
+  loop->call([&] { // until this returns the loop serves none
+    for (std::size_t i = 0; i < kDescriptors; ++i) {
+      events.push_back(makeEvent());
+      signal(events.back());
+      watches.push_back(loop->watch(events.back().get(), EPOLLIN, [&, i](std::uint32_t) {
+        std::uint64_t count = 0;
+        REQUIRE(::read(events[i].get(), &count, sizeof(count)) == sizeof(count));
+        ++served;
+      }));
+    }
+    loop->after(std::chrono::milliseconds(1), [&] { served_before_timer.set_value(served); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  });
+  auto before = served_before_timer.get_future();
+  REQUIRE(before.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+  CHECK(before.get() == kDescriptors);
+  for (const EventLoop::Id watch : watches) loop->unwatch(watch);
+}
+
 TEST_CASE("call() returns after the run, rethrows, and nests on the loop thread") {
   auto loop = EventLoop::get();
   int value = 0;
