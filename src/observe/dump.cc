@@ -2,6 +2,7 @@
 #include "observe/dump.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -20,10 +22,13 @@
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <thread>
 
 #include "base/above_streams.h"
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/no_signals.h"
 #include "base/ticks.h"
 #include "observe/memory.h"
 #include "observe/recorder.h"
@@ -34,6 +39,12 @@ namespace {
 
 constexpr int kMostFailures = 8, kMostSignals = 64;
 constexpr std::size_t kLongestFolder = 3072;
+/// How long all dumps together may delay the threads that get failures: a control thread must not
+/// miss its heartbeats.
+constexpr std::chrono::milliseconds kLongestDelay{200};
+/// How long the end of the process waits for dumps.
+constexpr std::chrono::seconds kLastDumps{5};
+constexpr std::chrono::milliseconds kLook{1};
 
 std::uint64_t readClock(clockid_t clock) {
   timespec now{};
@@ -257,7 +268,9 @@ struct Folder {
   std::atomic<bool> set{false};
   std::atomic<pid_t> process{0}; ///< the last that opened a communicator
   std::atomic<int> number{0}, failures{0}, signals{0};
-  struct sigaction before {}; ///< of SIGQUIT
+  std::atomic<int> writing{0};                          ///< threads that write dumps
+  std::atomic<std::chrono::milliseconds::rep> delay{0}; ///< so far
+  struct sigaction before {};                           ///< of SIGQUIT
   std::array<char, kLongestFolder + 1> name{};
   std::array<char, 64> host{};
 };
@@ -324,6 +337,22 @@ void onSignal(int) {
   errno = error;
 }
 
+/// Ends with the process.
+struct LastDumps {
+  ~LastDumps() {
+    if (folder.process.load() != ::getpid()) return;
+    for (const base::Deadline limit(kLastDumps); folder.writing > 0 && !limit.passed();)
+      std::this_thread::sleep_for(kLook);
+  }
+};
+
+void writeFailure() {
+  if (const int error = dumpThisProcess("failure"))
+    base::log(LogLevel::warn, "no dump could be written into ", folder.name.data(), ": ",
+              std::strerror(error));
+  --folder.writing;
+}
+
 void setFolder(const std::string& name) {
   static std::mutex mutex;
   const base::NoFork whole;
@@ -381,7 +410,8 @@ std::set<std::uint64_t> jobsIn(int memory_file) {
 
 void dumpInto(const std::string& name) {
   if (name.empty()) return;
-  folder.process.store(::getpid());
+  // A forked child has no thread that writes.
+  if (folder.process.exchange(::getpid()) != ::getpid()) folder.writing = 0;
   if (folder.set.load()) return;
   // Before the lock: a network file system may answer late.
   std::error_code none;
@@ -398,9 +428,19 @@ void dumpInto(const std::string& name) {
 
 void dumpFailure() {
   if (!folder.set.load() || folder.failures.fetch_add(1) >= kMostFailures) return;
-  if (const int error = dumpThisProcess("failure"))
-    base::log(LogLevel::warn, "no dump could be written into ", folder.name.data(), ": ",
-              std::strerror(error));
+  static const LastDumps last;
+  ++folder.writing;
+  try {
+    const base::NoSignals quiet;
+    std::thread writer(&writeFailure);
+    ::pthread_setname_np(writer.native_handle(), "rondo-dump");
+    writer.detach();
+  } catch (const std::exception&) { // no more threads
+    writeFailure();
+  }
+  // A program may abort as soon as it gets the failure.
+  while (folder.writing > 0 && folder.delay.fetch_add(kLook.count()) < kLongestDelay.count())
+    std::this_thread::sleep_for(kLook);
 }
 
 } // namespace rondo::observe

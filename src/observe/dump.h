@@ -36,8 +36,9 @@ std::set<std::uint64_t> jobsIn(int memory_file);
 /// without a communicator of its own behaves as before this call.
 void dumpInto(const std::string& folder);
 
-/// Writes a dump into the folder, if there is one, or logs why it cannot. A process makes at most 8
-/// of them. Any thread.
+/// Writes a dump into the folder, if there is one, or logs why it cannot. A thread of its own
+/// writes it. The caller waits for it, but all callers together at most 200 ms; the end of the
+/// process waits for five seconds. A process makes at most 8 of them. Any thread.
 void dumpFailure();
 
 } // namespace rondo::observe

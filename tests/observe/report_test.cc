@@ -1,6 +1,7 @@
 // `rondo dump` and `rondo report` on real jobs with faults: the right rank, the right call.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -218,6 +219,25 @@ TEST_CASE("a report refuses broken and foreign dumps by name, and uses the other
   CHECK(without.culprits()[0]["kind"] == "missing");
   CHECK(shell("$RONDO report " + folder.file("job")).status == 3);
   CHECK(shell("$RONDO report /nonexistent").status == 2);
+}
+
+// Proves: neither the heartbeats of a rank nor its calls wait for the file system of its dumps. The
+// end of the process waits for a dump that is being written.
+TEST_CASE("a rank whose folder for dumps does not answer is not taken for dead") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell("cd " + folder.file("") +
+            "\nmkdir 0 1\nRONDO_HEARTBEAT=0.5 timeout 60 $RONDO run -p 2 "
+            "-- sh -c 'RONDO_DUMP=$RONDO_RANK exec " RONDO_TEST_PROGRAMS "/program_slow_dump'\n");
+  INFO(outcome.err);
+  CHECK(countOf(outcome.out, "lives") == 2);
+  CHECK(outcome.status == 0);
+  for (const char* rank : {"0", "1"}) {
+    const std::filesystem::directory_iterator files(folder.file(rank)), end;
+    CHECK(std::count_if(files, end, [](const std::filesystem::directory_entry& entry) {
+            return entry.path().extension() == ".jsonl";
+          }) == 2);
+  }
 }
 
 TEST_CASE("SIGQUIT makes a dump if RONDO_DUMP names a folder, and the program goes on") {
