@@ -66,6 +66,7 @@ CommunicatorImpl::CommunicatorImpl(Parts parts)
     const auto culprit = static_cast<std::size_t>(failure.culprit);
     recorder_.fail(failure.code, failure.text, failure.culprit,
                    culprit < members.size() ? members[culprit] : -1);
+    turns_.stop();
     if (last) observe::dumpFailure();
   });
 }

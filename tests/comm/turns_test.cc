@@ -34,6 +34,18 @@ TEST_CASE("a turn comes when all earlier ones have ended") {
   waits.get();
 }
 
+// Proves: after a failure no turn waits for one that may never end.
+TEST_CASE("turns do not wait any more when the communicator has failed") {
+  ControlTurns turns;
+  turns.take(); // never ends
+  const std::uint64_t second = turns.take();
+  auto waits = std::async(std::launch::async, [&] { turns.await(second, 60s); });
+  turns.stop();
+  REQUIRE(waits.wait_for(20s) == std::future_status::ready);
+  waits.get();
+  turns.await(turns.take(), 0ms);
+}
+
 // Proves: ranks whose turns no longer fit each other's do not go on: all of them hear of it.
 TEST_CASE("a turn that waits in vain fails the communicator on all ranks") {
   Options options = plainOptions("inproc");
