@@ -29,9 +29,11 @@ constexpr std::size_t kLeast = 2 + kMacBytes; ///< smallest value of a frame's l
 constexpr std::size_t kMost = frames::kFrameBytes - kLengthBytes;
 /// Bounds the memory for a peer that does not read.
 constexpr std::size_t kOutLimit = 64 * 1024 * 1024;
-/// How long a closed link sends what is queued. A rank that follows a hub later than this after it
-/// moved is excluded.
+/// How long a closed link sends what is queued. The last frame may be the address of the next hub,
+/// which excludes a rank that has not come after the same time.
 constexpr std::chrono::milliseconds kPartLimit{3000};
+/// How often a link that ends reads at most what is left: a peer may send without end.
+constexpr int kLastReads = 1024;
 constexpr std::chrono::milliseconds kLook{1};
 
 std::atomic<int> parting_links{0};
@@ -80,8 +82,9 @@ void Link::shut() {
   if (parting_ != 0) --parting_links;
   loop_->cancel(parting_);
   // Closing with unread bytes sends a reset, which can destroy the last frame in the peer's buffer.
-  std::array<std::byte, 4096> unread;
-  while (::recv(socket_.get(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) continue;
+  std::array<std::byte, 16 * 1024> unread;
+  for (int i = 0; i < kLastReads; ++i)
+    if (::recv(socket_.get(), unread.data(), unread.size(), MSG_DONTWAIT) <= 0) break;
   ::shutdown(socket_.get(), SHUT_WR);
   socket_.reset();
 }
@@ -102,7 +105,7 @@ net::Mac Link::mac(bool outgoing, std::uint64_t sequence, std::span<const std::b
 }
 
 void Link::sendBytes(frames::Type type, std::span<const std::byte> body) {
-  if (!open()) return;
+  if (!open() || out_bytes_ > kOutLimit) return;
   base::Writer frame;
   frame.u32(static_cast<std::uint32_t>(kLeast + body.size()));
   frame.u8(kVersion);
@@ -112,7 +115,11 @@ void Link::sendBytes(frames::Type type, std::span<const std::byte> body) {
   out_.push_back(frame.take());
   out_bytes_ += out_.back().size();
   // No end() here: the caller may be in the middle of a loop over members. The event loop reports
-  // it.
+  // a broken connection.
+  if (out_bytes_ > kOutLimit)
+    return loop_->post([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->end("it does not read its control connection");
+    });
   if (!writing_ && flush() && !out_.empty()) watchFor(true);
 }
 
@@ -151,7 +158,6 @@ void Link::ready(std::uint32_t events) {
     flush();
     if (out_.empty()) watchFor(false);
   }
-  if (out_bytes_ > kOutLimit) return end("it does not read its control connection");
   // A broken connection may still hold frames, which are read first.
   if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) readSome();
 }

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <future>
 #include <random>
 #include <set>
 
@@ -303,6 +304,24 @@ std::size_t readToEnd(const base::UniqueFd& fd) {
 }
 
 } // namespace
+
+// Proves: the memory for frames has a bound, also if the peer sends nothing either.
+TEST_CASE("a link to a peer that does not read ends") {
+  const auto loop = net::EventLoop::get();
+  auto ends = socketPair();
+  std::shared_ptr<Link> link;
+  std::promise<std::string> closed;
+  loop->call([&] {
+    link = Link::open(loop, std::move(ends.second), {}, Link::Side::hub,
+                      {{}, [&](const std::string& why) { closed.set_value(why); }});
+    for (int i = 0; i < 3000; ++i)
+      link->send(frames::Type::gather, Filler{frames::kFrameBytes / 2});
+  });
+  auto why = closed.get_future();
+  REQUIRE(why.wait_for(20s) == std::future_status::ready);
+  CHECK(why.get() == "it does not read its control connection");
+  loop->call([&] { link.reset(); });
+}
 
 // Proves: a hub's last frames, such as the address of the next hub, are not lost on a slow rank.
 TEST_CASE("what was sent before a link was closed arrives, also if the peer reads slowly") {
