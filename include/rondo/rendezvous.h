@@ -34,9 +34,9 @@ struct RONDO_API UniqueId {
   static UniqueId create();
   static UniqueId create(const Options& options);
 
-  /// Returns how many processes wait in Communicator::join() for a rank. Throws
-  /// Error(invalid_argument) in a process that does not serve this rendezvous: only the one that
-  /// made the id does, until all ranks of a communicator have met there.
+  /// Returns how many processes wait in Communicator::join() for a rank; none when all ranks of a
+  /// communicator have met there. Throws Error(invalid_argument) in a process that does not serve
+  /// this rendezvous: only the one that made the id does, until it hands the control plane over.
   int waiting() const;
   /// Ends the rendezvous, if this process serves it and its ranks have not met yet. Ranks that wait
   /// there get Error(init_failed).
