@@ -267,8 +267,10 @@ bool ProcessJobs::forgetFailed(std::uint64_t job, int rank) {
     const base::NoFork whole;
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(key);
-    // Another thread may have begun to open the rank meanwhile.
     if (found == entries_.end() || found->second.opening) return false;
+    // Another thread may have opened the rank anew meanwhile.
+    const auto& now = found->second.membership;
+    if (now.owner_before(failed) || failed.owner_before(now)) return false;
     kept = std::move(found->second.kept);
     entries_.erase(found);
   }
