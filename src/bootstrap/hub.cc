@@ -31,9 +31,7 @@ void Hub::Impl::start() {
   if (settings_.succession && settings_.succession->standby) {
     settings_.address = settings_.succession->standby->address();
     takeOver(*settings_.succession);
-    return settings_.succession->standby->give([weak = weak_from_this()](net::Accepted peer) {
-      if (const auto self = weak.lock()) self->accept(std::move(peer));
-    });
+    return serve(settings_.succession->standby);
   }
   net::SharedAcceptor::Settings listen;
   listen.address = settings_.address;
@@ -48,11 +46,17 @@ void Hub::Impl::start() {
   if (settings_.succession) takeOver(*settings_.succession);
 }
 
+void Hub::Impl::serve(const std::shared_ptr<Standby>& standby) {
+  standby_ = standby;
+  standby_->give([weak = weak_from_this()](net::Accepted peer) {
+    if (const auto self = weak.lock()) self->accept(std::move(peer));
+  });
+}
+
 void Hub::Impl::stop() {
   stopped_ = true;
   acceptor_.reset();
-  if (settings_.succession && settings_.succession->standby)
-    settings_.succession->standby->give(nullptr);
+  if (standby_) standby_->give(nullptr);
   loop_->cancel(tick_);
   loop_->cancel(settle_timer_);
   loop_->cancel(probe_timer_);
@@ -90,8 +94,7 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 // Joining -----------------------------------------------------------------------------------------
 
 void Hub::Impl::accept(net::Accepted peer) {
-  const bool by_standby = settings_.succession && settings_.succession->standby;
-  if (stopped_ || (!acceptor_ && !by_standby)) return; // the listener is closed
+  if (stopped_ || (!acceptor_ && !standby_)) return; // the listener is closed
   if (peer.hello.communicator == Standby::kExcludes) return mayBeReplaced();
   if (peer.hello.size == 0 && peer.hello.purpose == net::Hello::Purpose::control)
     return knock(std::move(peer));
@@ -413,6 +416,8 @@ bool Hub::handOver() { return impl_->handOver(false); }
 void Hub::ended(int rank) { impl_->ended(rank); }
 
 void Hub::mayBeReplaced() { impl_->mayBeReplaced(); }
+
+void Hub::serve(const std::shared_ptr<Standby>& standby) { impl_->serve(standby); }
 
 bool Hub::met() const { return impl_->met(); }
 

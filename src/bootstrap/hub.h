@@ -81,6 +81,9 @@ class Hub {
   /// Another hub goes on without a rank of this process, so the ranks without a connection to this
   /// hub may follow the other one. On the loop thread.
   void mayBeReplaced();
+  /// The ranks have been sent to this hub, which was opened for an offer. If the old hub died
+  /// before all of them had the address, the others may come by `standby`. On the loop thread.
+  void serve(const std::shared_ptr<Standby>& standby);
   /// A copy from the process that forked this one.
   bool elsewhere() const { return maker_.elsewhere(); }
   /// Whether all ranks of the job have joined. Any thread.

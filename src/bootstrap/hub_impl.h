@@ -39,6 +39,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
     welcome_.secret = settings.secret.present ? net::Secret{} : net::Secret::random();
   }
   void start();
+  void serve(const std::shared_ptr<Standby>& standby);
   void stop();
   void ended(int rank);
   /// Notes that ranks without a connection may have moved to another hub.
@@ -228,7 +229,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::function<void()> over_;
   const std::shared_ptr<net::EventLoop> loop_;
   frames::Welcome welcome_;
-  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: closed, or ranks come by the Standby
+  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: closed, or ranks come by standby_
+  std::shared_ptr<Standby> standby_;              ///< not null: ranks may come by it
   std::map<int, World> worlds_;                   ///< by size
   std::atomic<std::uint64_t> rejected_{0};
   std::set<std::string> refusals_;               ///< the reasons that were warned of

@@ -63,6 +63,7 @@ void Membership::moved(const frames::Moved& to) {
     moving_ = true;
     if (hosts_hub_) offered_.reset();
   }
+  if (hosts_hub_) ProcessJobs::ofProcess().serve(settings_.job, standby_);
   dropOffered(); // this rank answered too late, and another one has taken the hub over
   // A patient rank waits for a host that is stopped, until it has ended.
   const bool patient = settings_.patient;

@@ -150,6 +150,10 @@ std::shared_ptr<Standby> ProcessJobs::standby(const Standby::Settings& settings)
   }
 }
 
+void ProcessJobs::serve(std::uint64_t job, const std::shared_ptr<Standby>& standby) {
+  if (const auto hub = find(job)) hub->serve(standby);
+}
+
 bool ProcessJobs::handOver(std::uint64_t job) {
   const auto hub = find(job);
   return hub && hub->handOver();

@@ -32,6 +32,8 @@ class ProcessJobs {
   net::SocketAddress host(const Hub::Settings& settings);
   /// The address of the hub that this process hosts; none if it hosts no hub of the job.
   std::optional<net::SocketAddress> hubOf(std::uint64_t job) const;
+  /// As Hub::serve(). Does nothing if this process hosts no hub of the job.
+  void serve(std::uint64_t job, const std::shared_ptr<Standby>& standby);
   /// As Hub::handOver(). Returns false if this process hosts no hub of the job.
   bool handOver(std::uint64_t job);
   /// Where this process listens, should the hub's process die. All ranks of the process share it.

@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "bootstrap/process_jobs.h"
 #include "played_hub.h"
 #include "raw_member.h"
 #include "support/caught.h"
@@ -73,6 +74,34 @@ TEST_CASE("a hub that replaces a silent one still admits a rank that gave that o
   late.join();
   late.frame(Type::settled, RawMember::Raw{});
   CHECK(late.counted());
+}
+
+// Proves: a rank that looks for a hub, because the old one died before it had sent this rank the
+// address of the new one, finds the new one.
+TEST_CASE("a hub dies when it has told some ranks where it moved: the others find the new one") {
+  const net::Secret secret = net::Secret::random();
+  PlayedHub old(loopback(0), secret, meet);
+  auto membership = joinAt(old, secret, 60s);
+  old.tellCandidate(old.standby(), 1);
+  auto session = membership->open(20s);
+  old.offer();
+  REQUIRE(old.heard(Type::succeeded));
+  const auto hub = ProcessJobs::ofProcess().hubOf(kJob);
+  REQUIRE(hub);
+  Membership::Settings settings = membership->settings();
+  settings.hub = old.standby();
+  settings.rank = 0;
+  settings.deadline = base::Clock::now() + 20s;
+  RawMember other(settings);
+  old.move(*hub);
+  old.die();
+  other.join();
+  other.frame(Type::settled, RawMember::Raw{});
+  CHECK(other.counted());
+  CHECK(other.heard(Type::present)); // all ranks have come
+  session.reset();
+  membership.reset();
+  ProcessJobs::ofProcess().dismiss(kJob);
 }
 
 } // namespace rondo::test
