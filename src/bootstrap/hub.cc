@@ -73,6 +73,16 @@ void Hub::Impl::stop() {
   worlds_.clear();
 }
 
+bool Hub::Impl::withdraw() {
+  bool ended = false;
+  loop_->call([&] {
+    if (met()) return;
+    stop();
+    ended = true;
+  });
+  return ended;
+}
+
 void Hub::Impl::closeListener() {
   if (acceptor_) rejected_ += acceptor_->rejected();
   acceptor_.reset();
@@ -419,7 +429,7 @@ void Hub::mayBeReplaced() { impl_->mayBeReplaced(); }
 
 void Hub::serve(const std::shared_ptr<Standby>& standby) { impl_->serve(standby); }
 
-bool Hub::met() const { return impl_->met(); }
+bool Hub::withdraw() { return impl_->withdraw(); }
 
 int Hub::waiting() const { return impl_->waiting(); }
 

@@ -86,8 +86,8 @@ class Hub {
   void serve(const std::shared_ptr<Standby>& standby);
   /// A copy from the process that forked this one.
   bool elsewhere() const { return maker_.elsewhere(); }
-  /// Whether all ranks of the job have joined. Any thread.
-  bool met() const;
+  /// Ends the hub, unless all ranks of the job have joined. Returns whether it did. Any thread.
+  bool withdraw();
   /// Newcomers that wait for a rank. Any thread.
   int waiting() const;
   /// Connections that were refused: strangers and wrong ranks.

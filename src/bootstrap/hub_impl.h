@@ -53,6 +53,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::uint64_t rejected() const { return rejected_.load() + acceptorRejected(); }
   int waiting() const;
   bool met() const;
+  bool withdraw();
 
  private:
   using Type = frames::Type;

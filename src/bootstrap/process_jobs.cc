@@ -175,7 +175,7 @@ std::optional<int> ProcessJobs::waiting(std::uint64_t job) const {
 }
 
 void ProcessJobs::withdraw(std::uint64_t job) {
-  if (const auto hub = find(job); hub && !hub->met()) dismiss(job);
+  if (const auto hub = find(job); hub && hub->withdraw()) dismiss(job);
 }
 
 void ProcessJobs::ended(std::uint64_t job, int rank) {

@@ -6,6 +6,7 @@
 
 #include "bootstrap/process_jobs.h"
 #include "played_hub.h"
+#include "raw_member.h"
 #include "support/free_port.h"
 #include "support/test.h"
 
@@ -106,6 +107,41 @@ TEST_CASE("a hub that moved in a job without a secret asks a missing rank whethe
   session.reset();
   membership.reset();
   ProcessJobs::ofProcess().dismiss(kJob);
+}
+
+// Proves: a rendezvous is withdrawn, or its ranks meet; not both.
+TEST_CASE("an id is withdrawn while its last rank joins: no ranks meet at a hub that ends") {
+  ProcessJobs& jobs = ProcessJobs::ofProcess();
+  Hub::Settings hub;
+  hub.address = loopback(0);
+  hub.secret = net::Secret::random();
+  hub.job = kJob;
+  hub.size = 2;
+  Membership::Settings settings;
+  settings.hub = jobs.host(hub);
+  settings.secret = hub.secret;
+  settings.job = kJob;
+  settings.size = 2;
+  settings.deadline = base::Clock::now() + 20s;
+  RawMember first(settings);
+  first.join();
+  settings.rank = 1;
+  RawMember last(settings);
+  REQUIRE(first.counted());
+
+  const auto loop = net::EventLoop::get();
+  std::promise<void> goes_on;
+  loop->post([&] { goes_on.get_future().wait(); });
+  std::jthread withdraws([&] { jobs.withdraw(kJob); });
+  std::this_thread::sleep_for(200ms); // if it asks the hub later, nothing is tested
+  loop->post([&] { last.join(); });
+  goes_on.set_value();
+  withdraws.join();
+  if (!jobs.hubOf(kJob)) {
+    REQUIRE(first.heard(Type::farewell));
+    CHECK_FALSE(first.hasHeard(Type::welcome));
+  }
+  jobs.dismiss(kJob);
 }
 
 // Proves: the next hub hears only of calls that still wait.

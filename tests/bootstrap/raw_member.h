@@ -78,6 +78,11 @@ class RawMember {
   bool heard(bootstrap::frames::Type type) {
     return eventually([&] { return heard_.contains(type); });
   }
+  /// Whether it has sent one so far.
+  bool hasHeard(bootstrap::frames::Type type) {
+    const std::lock_guard lock(mutex_);
+    return heard_.contains(type);
+  }
   /// Waits until the hub has sent the failure of this communicator.
   std::optional<bootstrap::Failure> failureOf(std::uint64_t communicator) {
     if (!eventually([&] { return failures_.contains(communicator); })) return std::nullopt;
