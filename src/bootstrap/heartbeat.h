@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/clock.h"
+#include "bootstrap/limits.h"
 
 namespace rondo::bootstrap {
 
@@ -47,21 +48,12 @@ class Gap {
   base::Clock::time_point due_{};
 };
 
-/// How long a rank that looks for the next hub waits for the answer of a candidate.
-inline constexpr std::chrono::milliseconds kCandidateLimit{2000};
-/// How long the question to a rank's listener may take.
-inline constexpr std::chrono::milliseconds kProbeLimit{1000};
-/// Bounds the descriptors for them.
+/// Bounds the descriptors for questions to listeners.
 inline constexpr int kProbesAtOnce = 64;
 /// How long a hub takes at most to ask so many ranks, or to tell them that it goes on without them.
 inline std::chrono::milliseconds probesTake(int ranks) {
   return kProbeLimit * ((ranks + kProbesAtOnce - 1) / kProbesAtOnce);
 }
-
-/// After a stop of this length a process assumes that others may have skipped it as a candidate.
-/// Shorter than kCandidateLimit, because it measures the stop from a timer that was due after the
-/// stop had begun.
-inline constexpr std::chrono::milliseconds kMaySkip{1500};
 
 /// Whether other ranks may have excluded the ranks of a process that was stopped for so long, or
 /// have skipped it as a candidate. Two heartbeats, not silenceLimit(): the others also count the

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "bootstrap/hub_impl.h"
+#include "bootstrap/limits.h"
 
 namespace rondo::bootstrap {
 
@@ -13,19 +14,8 @@ namespace {
 
 using base::Clock;
 
-/// Within this time the last frames of an ended process, such as its bye, have arrived.
-constexpr std::chrono::milliseconds kLastWords{100};
-/// Limit of an inquiry: for the ranks' answers, and for all ranks to enter the call in question.
-constexpr std::chrono::milliseconds kAskLimit{100};
-/// The same when a rank leaves: shorter than that rank waits for the answer.
-constexpr std::chrono::milliseconds kLeaveLimit{300};
 /// Interval between questions to ranks that had not entered the call.
 constexpr std::chrono::milliseconds kAskAgain{5};
-/// How long the hub waits for the end of an accused rank's control connection.
-constexpr std::chrono::milliseconds kDeathLimit{200};
-/// How long a rank accused of silence may take to answer: shorter than its accuser waits for the
-/// cause.
-constexpr std::chrono::milliseconds kAnswerLimit{300};
 
 } // namespace
 

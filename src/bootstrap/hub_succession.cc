@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "bootstrap/hub_impl.h"
+#include "bootstrap/limits.h"
 
 namespace rondo::bootstrap {
 
@@ -31,23 +32,6 @@ using namespace std::chrono_literals;
 
 /// Ranks that end together need no successor. The first of them waits this long for the others.
 constexpr std::chrono::milliseconds kTogether{50};
-/// How long the first rank has to answer the offer, before the next one gets it too: it may be
-/// stopped.
-constexpr std::chrono::milliseconds kOfferLimit{250};
-/// Each later rank gets less time, because many of them may be on one stopped machine.
-constexpr std::chrono::milliseconds kNextLimit{50};
-/// How long a process waits for its successor.
-constexpr std::chrono::milliseconds kHandOverLimit{1000};
-/// A process that ends waits three heartbeats, after which silent ranks count as unresponsive, but
-/// at most this long.
-constexpr std::chrono::milliseconds kLongestHandOver{10'000};
-/// How long the ranks may take to connect to the new hub.
-constexpr std::chrono::milliseconds kSettleLimit{3000};
-/// The same for a hub that replaces a dead or silent one, without Succession::spread. Longer than a
-/// rank needs to give up connecting to a hub that moved (three seconds).
-constexpr std::chrono::milliseconds kReplaceLimit{4000};
-/// When the new hub asks whether ranks that have not connected live.
-constexpr std::chrono::milliseconds kAskTime{2000};
 
 } // namespace
 
@@ -248,7 +232,7 @@ void Hub::Impl::takeOver(const Succession& from) {
 
 std::chrono::milliseconds Hub::Impl::comingLimit() const {
   const bool replaces = settings_.succession && settings_.succession->standby;
-  return replaces ? kReplaceLimit + settings_.succession->spread : kSettleLimit;
+  return replaces ? kReplaceLimit + settings_.succession->spread : kComeLimit;
 }
 
 void Hub::Impl::limitComing() {

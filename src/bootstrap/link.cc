@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "bootstrap/limits.h"
 #include "net/native_address.h"
 #include "rondo/error.h"
 
@@ -29,9 +30,6 @@ constexpr std::size_t kLeast = 2 + kMacBytes; ///< smallest value of a frame's l
 constexpr std::size_t kMost = frames::kFrameBytes - kLengthBytes;
 /// Bounds the memory for a peer that does not read.
 constexpr std::size_t kOutLimit = 64 * 1024 * 1024;
-/// How long a closed link sends what is queued. The last frame may be the address of the next hub,
-/// which excludes a rank that has not come after the same time.
-constexpr std::chrono::milliseconds kPartLimit{3000};
 /// How often a link that ends reads at most what is left: a peer may send without end.
 constexpr int kLastReads = 1024;
 constexpr std::chrono::milliseconds kLook{1};

@@ -7,6 +7,7 @@
 #include "base/awake.h"
 #include "base/log.h"
 #include "bootstrap/hub.h"
+#include "bootstrap/limits.h"
 #include "bootstrap/process_jobs.h"
 #include "bootstrap/remote_communicator.h"
 #include "net/interfaces.h"
@@ -17,16 +18,6 @@ namespace rondo::bootstrap {
 
 using base::Clock;
 using frames::Type;
-
-namespace {
-
-/// How long this rank waits for the hub's decision about a failure that it reported.
-constexpr std::chrono::milliseconds kAgreeLimit{400};
-/// How long a rank that ends may take to follow a hub that moves. After the same time a new hub
-/// probes the ranks that have not connected to it.
-constexpr std::chrono::milliseconds kFollowLimit{2000};
-
-} // namespace
 
 /// All users of a membership share one. When the last of them has gone, the rank says bye.
 /// Meanwhile the membership still lives: the hub may move, and its callbacks then follow it.

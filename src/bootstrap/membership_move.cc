@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "bootstrap/hub.h"
+#include "bootstrap/limits.h"
 #include "bootstrap/process_jobs.h"
 #include "bootstrap/remote_communicator.h"
 #include "bootstrap/standby.h"
@@ -16,8 +17,6 @@ namespace {
 using base::Clock;
 using frames::Type;
 
-/// How long connecting to the new hub may take.
-constexpr std::chrono::milliseconds kMoveLimit{3000};
 /// Polling interval for that connection.
 constexpr std::chrono::milliseconds kLook{1};
 

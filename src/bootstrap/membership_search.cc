@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "bootstrap/hub.h"
+#include "bootstrap/limits.h"
 #include "bootstrap/process_jobs.h"
 #include "bootstrap/remote_communicator.h"
 #include "bootstrap/standby.h"
@@ -23,14 +24,6 @@ namespace {
 using base::Clock;
 using namespace std::chrono_literals;
 
-/// How long a hub that takes over may need, once its host has noticed the death, until it tells
-/// ranks that it excludes them: four seconds. Before, its host may take three seconds to give up
-/// connecting to a hub that moved, and probes may take one to end. Hubs that replace a silent one
-/// wait longer, but for less than a heartbeat.
-constexpr std::chrono::milliseconds kSettleLimit{8000};
-/// If a move fails within this time after the process was stopped, the stop may be the reason.
-/// Longer than kMoveLimit.
-constexpr std::chrono::milliseconds kWoke{5000};
 /// Pause before the next attempt, after a connection ended.
 constexpr std::chrono::milliseconds kPause{2};
 /// Polling interval for the answer to a question.
@@ -99,7 +92,7 @@ void Membership::tryNext() {
 /// Ranks notice the death of a machine within a heartbeat of each other, and then settle.
 void Membership::awaitCandidate() {
   loop_->cancel(search_->end_timer);
-  const auto limit = 4 * settings_.heartbeat + kSettleLimit + probesTake(settings_.size);
+  const auto limit = 4 * settings_.heartbeat + kSearchLimit + probesTake(settings_.size);
   search_->end_timer = loop_->after(limit, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self && self->search_)

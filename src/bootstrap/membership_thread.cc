@@ -5,6 +5,7 @@
 
 #include "base/awake.h"
 #include "base/log.h"
+#include "bootstrap/limits.h"
 #include "bootstrap/membership.h"
 #include "bootstrap/process_jobs.h"
 #include "bootstrap/remote_communicator.h"
@@ -20,9 +21,6 @@ namespace {
 
 /// New calls are reported at least this often, so that differences are known within a second.
 constexpr std::chrono::milliseconds kReportPeriod{250};
-/// A process that was stopped for so long may have missed a move of the hub. Shorter than the three
-/// seconds that a new hub waits.
-constexpr std::chrono::milliseconds kMissed{2000};
 
 } // namespace
 
