@@ -269,7 +269,8 @@ std::optional<Fault> fastNetwork(const Config&) {
     if (one.name == "ucx" && !one.missing.empty())
       return Fault{false, "this machine has an RDMA card (" + cards->path().filename().string() +
                               "), and Rondo cannot use it: " + one.missing};
-  return std::nullopt;
+  if (settings({}) || Options::fromEnvironment().tls) return std::nullopt; // UCX does not encrypt
+  return tryTransport("ucx", false);
 }
 
 } // namespace
@@ -298,7 +299,8 @@ std::vector<Check> networkChecks() {
       {"shm", overShm, "see the reason; RONDO_TRANSPORT=^shm uses TCP"},
       {"tcp", overTcp,
        "see the reason; a firewall must allow connections on the loopback interface"},
-      {"ucx", fastNetwork, "build Rondo where UCX's headers are installed (libucx-dev)"},
+      {"ucx", fastNetwork,
+       "see the reason; install UCX (libucx0), and build Rondo where its headers are (libucx-dev)"},
   };
 }
 

@@ -2,6 +2,7 @@
 #include "base/module.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -28,10 +29,15 @@ std::vector<std::string> candidates(const std::string& file) {
 } // namespace
 
 void* openModule(const std::string& file, bool for_all, std::string& why) {
+  bool exists = false; // an earlier candidate, which is the module and whose reason counts
   for (const auto& path : candidates(file)) {
     if (void* module = ::dlopen(path.c_str(), RTLD_NOW | (for_all ? RTLD_GLOBAL : RTLD_LOCAL)))
       return module;
-    if (const char* text = ::dlerror(); text != nullptr) why = text;
+    const char* const text = ::dlerror();
+    if (exists || text == nullptr) continue;
+    why = text; // the loader names only the library that it misses
+    if (!why.starts_with(path)) why = path + ": " + why;
+    exists = path != file && ::access(path.c_str(), F_OK) == 0;
   }
   return nullptr;
 }
