@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bootstrap/hub.h"
+#include "rondo/detail/hash.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
@@ -193,18 +194,8 @@ Buffers unevenBuffersOf(const Call& call) {
           output.begin};
 }
 
-/// The count that the signature carries.
-std::size_t signedCount(const Call& call) {
-  if (!call.layout) return call.count;
-  const auto sum = [](std::span<const std::size_t> counts) {
-    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  };
-  // Reducescatterv and allgatherv have one table, equal on all ranks. In alltoallv each rank has
-  // two of its own; in rooted calls only the root has one.
-  const detail::CollectiveTraits& of = traits(call.collective);
-  if (of.hasRoot() || of.input.perRank() == of.output.perRank()) return 0;
-  return sum((of.input.perRank() ? call.layout->input : call.layout->output).counts);
-}
+/// Counts from here on have a signature with this bit, and a hash in place of the count.
+constexpr std::uint64_t kLargeCount = std::uint64_t{1} << 31;
 
 } // namespace
 
@@ -283,9 +274,21 @@ void validate(const Call& call, int rank, int size) {
                    (buffers.may_coincide ? kNotInPlace : "; it cannot be done in place"));
 }
 
+std::size_t countOf(const Call& call) {
+  if (!call.layout) return call.count;
+  const auto sum = [](std::span<const std::size_t> counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  };
+  // Reducescatterv and allgatherv have one table, equal on all ranks. In alltoallv each rank has
+  // two of its own; in rooted calls only the root has one.
+  const detail::CollectiveTraits& of = traits(call.collective);
+  if (of.hasRoot() || of.input.perRank() == of.output.perRank()) return 0;
+  return sum((of.input.perRank() ? call.layout->input : call.layout->output).counts);
+}
+
 std::uint64_t sign(const Call& call) {
-  const std::uint64_t whole = signedCount(call);
-  const std::uint64_t count = (whole ^ (whole >> 32)) & 0xffffffffu;
+  std::uint64_t count = countOf(call);
+  if (count >= kLargeCount) count = kLargeCount | detail::mix(count) >> 33;
   return signatureCode(call) << 44 | static_cast<std::uint64_t>(call.type) << 40 | count;
 }
 
@@ -304,7 +307,8 @@ std::string describe(std::uint64_t signature, std::uint64_t near) {
   text += " (";
   if (reduces(what)) text += std::string(name(kReduceOps[call->op])) + " of ";
   if (const std::uint64_t count = field(0, 0xffffffff); !uneven || count > 0)
-    text += std::to_string(count) + " ";
+    text += count < kLargeCount ? std::to_string(count) + " "
+                                : std::to_string(kLargeCount) + " or more ";
   text += std::string(name(static_cast<DataType>(type)));
   if (hasRoot(what)) text += ", root " + std::to_string(call->root);
   return text + ")";

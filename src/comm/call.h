@@ -90,10 +90,14 @@ void validate(const Call& call, int rank, int size);
 /// "AllReduce", "Send", ...: in NCCL's spelling.
 std::string title(const Call& call);
 
+/// Elements, as the call names them. ReduceScatterv and AllGatherv: of all blocks together. Other
+/// v-forms: 0.
+std::size_t countOf(const Call& call);
+
 /// A 64-bit signature of the call, equal on all ranks of a correct program. It is sent with every
 /// message, and describe() decodes it. Bits: collective with operator and root 20 (v-forms have
-/// numbers of their own), type 4, sequence 8 (here 0), count 32 (the exclusive or of the count's
-/// halves; for v-forms the sum of all counts if every rank knows them, else 0).
+/// numbers of their own), type 4, sequence 8 (here 0), countOf() 32 (from 2^31 on, the highest of
+/// these bits is set, and the others are a hash of the count).
 std::uint64_t sign(const Call& call);
 constexpr std::uint64_t numbered(std::uint64_t signature, std::uint64_t sequence) {
   return signature | (sequence & 0xff) << 32;

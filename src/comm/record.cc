@@ -24,8 +24,7 @@ observe::CallFacts recordOf(const Call& call, const CallCache::Known& known, std
   shape.uneven = call.layout != nullptr;
   shape.sending = call.sending;
   shape.root = static_cast<std::uint16_t>(call.root);
-  return {shape.packed(), call.layout ? known.signature & 0xffffffff : call.count,
-          bytesOf(call, known.buffers, ranks)};
+  return {shape.packed(), countOf(call), bytesOf(call, known.buffers, ranks)};
 }
 
 } // namespace rondo::comm

@@ -50,8 +50,8 @@ struct Shape {
 /// What is recorded of all calls of a shape.
 struct CallFacts {
   std::uint64_t packed = 0; ///< see Shape
-  /// Elements, as the call names them. ReduceScatterv and AllGatherv: of all blocks together (exact
-  /// below 2^32). Other v-forms: 0.
+  /// Elements, as the call names them. ReduceScatterv and AllGatherv: of all blocks
+  /// together. Other v-forms: 0.
   std::uint64_t count = 0;
   std::uint64_t bytes = 0; ///< what the call adds to the total of its collective
 };

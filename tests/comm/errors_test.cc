@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "comm/call.h"
+#include "comm/record.h"
 #include "rondo/detail/shims.h"
 #include "support/caught.h"
 #include "support/ranks.h"
@@ -403,6 +404,35 @@ TEST_CASE("a signature can be decoded") {
                           std::to_string(root) + ")");
     }
   }
+}
+
+// Proves: no count has the signature of another one near it, and no text has a wrong count.
+TEST_CASE("a signature says a count up to 2^31 - 1, and of larger ones that they are large") {
+  const auto sign = [](std::size_t count) {
+    return comm::sign(
+        {.collective = Collective::allreduce, .count = count, .type = DataType::float32});
+  };
+  CHECK(comm::describe(sign(2'147'483'647), 0) == "AllReduce #0 (sum of 2147483647 float)");
+  std::set<std::uint64_t> signatures;
+  std::size_t calls = 0;
+  for (const std::size_t power : {31, 32, 33, 40, 60})
+    for (const std::size_t more : {0, 1, 2, 3}) {
+      const std::size_t count = (std::size_t{1} << power) + more;
+      INFO(count);
+      CHECK(comm::describe(sign(count), 0) == "AllReduce #0 (sum of 2147483648 or more float)");
+      signatures.insert(sign(count));
+      signatures.insert(sign(more));
+      calls += 1;
+    }
+  CHECK(signatures.size() == calls + 4);
+}
+
+// Proves: what is recorded of a v-form has all bits of the count.
+TEST_CASE("the recorded count of a v-form of more than 2^32 elements is exact") {
+  const std::array<std::size_t, 2> counts{std::size_t{1} << 32, 5}, offsets{};
+  const CollectiveCall::Tables tables{{{counts.data(), 1}, {offsets.data(), 1}}, {counts, offsets}};
+  const comm::Call call{.collective = Collective::allgather, .layout = &tables};
+  CHECK(comm::recordOf(call, {}, 0, 2).count == (std::size_t{1} << 32) + 5);
 }
 
 TEST_CASE("every form and operator of a collective has a signature of its own") {
