@@ -23,6 +23,7 @@
 #include "tools/tune_measure.h"
 #include "tools/tune_plot.h"
 #include "topology/machine.h"
+#include "topology/system.h"
 
 namespace rondo::tools {
 
@@ -199,19 +200,21 @@ int tuneMachine(const TuneConfig& config) {
                                                    "machine; valid: inproc, shm, tcp, ucx");
   if (!config.output.empty()) requireWritable("--output", config.output);
   if (!config.plot.empty()) requireWritable("--plot", config.plot);
-  const bool shared = topology::ownProcessors().size() == 1;
-  if (shared && config.output.empty())
+  const topology::Processors own = topology::ownProcessors();
+  const std::string shared = sharedBy(placesOfPair(topology::systemMachine(own), own));
+  if (shared == "processor" && config.output.empty())
     throw Error(ErrorCode::unsupported,
                 "this process may use only one processor, so links between processors cannot be "
                 "measured; allow two processors, or write the profile to a file by -o");
-  if (shared)
+  if (!shared.empty())
     std::fprintf(stderr,
-                 "rondo: warning: the two ranks share the only processor that this process "
-                 "may use; links between processors are faster\n");
+                 "rondo: warning: the two ranks share the only %s that this process "
+                 "may use; links between %ss are faster\n",
+                 shared.c_str(), shared.c_str());
   Tuner tuner(config, std::move(transports));
   tuner.measure();
   model::Profile& profile = tuner.profile();
-  if (shared) profile.source += "; two ranks shared a processor";
+  if (!shared.empty()) profile.source += "; two ranks shared a " + shared;
   const std::string path = storeProfile(config, profile);
   Columns columns;
   columns.add({"link", "8 B", "64 KiB", "latency", "overhead"});

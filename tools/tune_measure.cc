@@ -81,6 +81,11 @@ std::vector<topology::Processors> placesOfPair(const topology::Machine& machine,
   return topology::bindings(machine, {topology::BindRule::To::core}, allowed, 2);
 }
 
+std::string sharedBy(const std::vector<topology::Processors>& places) {
+  if (places[0] != places[1]) return "";
+  return places[0].size() == 1 ? "processor" : "core";
+}
+
 struct MeasuredPair::Ranks {
   std::string algorithm;
   std::vector<Communicator> comms;

@@ -16,6 +16,9 @@ namespace rondo::tools {
 std::vector<topology::Processors> placesOfPair(const topology::Machine& machine,
                                                const topology::Processors& allowed);
 
+/// "processor" or "core", if the two ranks share it; otherwise empty.
+std::string sharedBy(const std::vector<topology::Processors>& places);
+
 /// Two ranks, as threads of this process.
 class MeasuredPair {
  public:

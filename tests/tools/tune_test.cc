@@ -113,6 +113,10 @@ TEST_CASE("tune: the two ranks get processors as RONDO_BIND=core gives them", "[
   };
   CHECK(placed({0, 1, 2, 3}) == Places{{0, 1}, {2, 3}});
   CHECK(placed({0, 1}) == Places{{0, 1}, {0, 1}});
+  CHECK(sharedBy(placed({0, 1, 2, 3})).empty());
+  CHECK(sharedBy(placed({1, 2})).empty());
+  CHECK(sharedBy(placed({2, 3})) == "core");
+  CHECK(sharedBy(placed({3})) == "processor");
 }
 
 } // namespace
