@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <iterator>
 
 namespace rondo::plan {
 
@@ -22,10 +21,9 @@ LaneWriter Builder::lane() {
 int Builder::channel(int src, int dst, int index) {
   assert(src != dst);
   const Channel wanted{src, dst, index};
-  auto& channels = plan_.channels;
-  auto at = std::find(channels.begin(), channels.end(), wanted);
-  if (at == channels.end()) at = channels.insert(at, wanted);
-  return static_cast<int>(std::distance(channels.begin(), at));
+  const auto [at, added] = numbers_.try_emplace(wanted, static_cast<int>(plan_.channels.size()));
+  if (added) plan_.channels.push_back(wanted);
+  return at->second;
 }
 
 Piece Builder::use(const Piece& piece) {

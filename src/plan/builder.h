@@ -1,10 +1,13 @@
 // Writes plans as chains of calls: lane.step().recv(left).with(in(3)).to(out(3)).send(right).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <utility>
 
 #include "plan/plan.h"
+#include "rondo/detail/hash.h"
 
 namespace rondo::plan {
 
@@ -40,10 +43,18 @@ class Builder {
  private:
   friend class LaneWriter;
   friend class StepWriter;
+  struct Hash {
+    std::size_t operator()(const Channel& channel) const {
+      const auto word = [](int part) { return static_cast<std::uint32_t>(part); };
+      return detail::mix(detail::mix(std::uint64_t{word(channel.src)} << 32 | word(channel.dst)) +
+                         word(channel.index));
+    }
+  };
   int channel(int src, int dst, int index);
   Piece use(const Piece& piece);
 
   RankPlan plan_;
+  std::unordered_map<Channel, int, Hash> numbers_; ///< of the plan's channels
 };
 
 /// The last step of its lane. Operands are combined in the order of the calls, so
