@@ -51,6 +51,24 @@ void checkClosedForm(const ClosedForm& form, const Counts& counts, const Violati
   compare("blocks sent between nodes", counts.between_nodes, form.between_nodes);
 }
 
+/// Whether some step has an operand for each contribution to a chunk of the output. A reduction in
+/// rank order has such a step. This costs far less than the flow of the data.
+bool combinesAllAtOnce(std::span<const RankPlan> plans) {
+  const Spec& spec = plans.front().spec;
+  std::size_t wanted = 0;
+  for (int rank = 0; rank < spec.ranks && reduces(spec.collective); ++rank) {
+    if (outputBlocks(spec, rank) == 0) continue;
+    const auto from = traits(spec.collective).contributorsTo(rank, 0, spec.root, spec.ranks);
+    wanted = std::max(wanted, static_cast<std::size_t>(from.end - from.first));
+  }
+  if (wanted < 2) return true;
+  for (const RankPlan& plan : plans)
+    for (const Lane& lane : plan.lanes)
+      for (const Step& step : lane.steps)
+        if (step.inputs.size() >= wanted) return true;
+  return false;
+}
+
 } // namespace
 
 std::string_view name(Obligation obligation) {
@@ -125,6 +143,7 @@ Report check(const Algorithm& algorithm, const Spec& spec, const CheckOptions& o
 }
 
 bool reducesInRankOrder(std::span<const RankPlan> plans) {
+  if (!combinesAllAtOnce(plans)) return false;
   Report report;
   const Violations violations(report, 1);
   if (!checkWellFormed(plans, violations)) return false;

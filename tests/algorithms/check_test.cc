@@ -70,6 +70,15 @@ TEST_CASE("every plan is proved, closed form included, at depth 1, 2 and 8") {
   }
 }
 
+// Proves: plans that are refused before their data flow is followed do not reduce in rank order.
+TEST_CASE("a fact about rank order says what the whole check says") {
+  for (const int ranks : {1, 2, 3, 4, 5, 8, 13})
+    forEachSpec(ranks, [](const Algorithm& algorithm, const Spec& spec) {
+      INFO(describe(algorithm, spec));
+      CHECK(Facts(algorithm, spec).inRankOrder() == check(algorithm, spec).reduction.rank_order);
+    });
+}
+
 TEST_CASE("algorithms that claim rank order reduce so, and every reduction has one") {
   const std::set<std::string_view> ordered{"oneshot", "direct", "linear", "parameter_server"};
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 13, 16}) {
