@@ -5,6 +5,7 @@
 // all.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "plan/check_parts.h"
 
@@ -216,9 +217,9 @@ class DataFlow {
       for (const Operand& operand : step.inputs) {
         if (!operand.local()) continue;
         bool same = true;
-        for (std::size_t r = 0; r < cells_.size(); ++r)
-          if (r == rank || operand.of_all)
-            same &= cells_[r][memories_[r].at(operand.piece) + j] == operands_[n][next++];
+        const auto [first, end] = ranksOf(rank, operand.of_all);
+        for (std::size_t r = first; r < end; ++r)
+          same &= cells_[r][memories_[r].at(operand.piece) + j] == operands_[n][next++];
         if (same) continue;
         complain(graph_.where(n) + " reads " +
                  text(Piece{operand.piece.space, operand.piece.chunk + j}) +
@@ -230,10 +231,15 @@ class DataFlow {
 
   void store(const Step& step, std::size_t rank, std::uint32_t n) {
     if (!step.output) return;
-    for (std::size_t r = 0; r < cells_.size(); ++r)
-      if (r == rank || step.to_all)
-        std::copy(results_[n].begin(), results_[n].end(),
-                  cells_[r].begin() + memories_[r].at(*step.output));
+    const auto [first, end] = ranksOf(rank, step.to_all);
+    for (std::size_t r = first; r < end; ++r)
+      std::copy(results_[n].begin(), results_[n].end(),
+                cells_[r].begin() + memories_[r].at(*step.output));
+  }
+
+  /// The first and the end of the ranks whose memory is used: one rank's, or all ranks'.
+  std::pair<std::size_t, std::size_t> ranksOf(std::size_t rank, bool all) const {
+    return all ? std::pair(std::size_t{0}, cells_.size()) : std::pair(rank, rank + 1);
   }
 
   /// What the collective defines for a chunk of the output: contributions of some ranks.

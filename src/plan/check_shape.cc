@@ -1,5 +1,6 @@
 // Checks the obligations well_formed and matching.
 #include <algorithm>
+#include <utility>
 
 #include "plan/check_parts.h"
 #include "rondo/error.h"
@@ -13,7 +14,10 @@ std::string rankText(int rank) { return "rank " + std::to_string(rank); }
 class RankShape {
  public:
   RankShape(const RankPlan& plan, const Violations& violations)
-      : plan_(plan), violations_(violations), users_(plan.channels.size(), kUnused) {}
+      : plan_(plan),
+        violations_(violations),
+        users_(plan.channels.size(), kUnused),
+        last_uses_(plan.channels.size()) {}
 
   void check() {
     checkChannels();
@@ -54,7 +58,7 @@ class RankShape {
     }
   }
 
-  void useChannel(int channel, bool sends, std::vector<int>& used) {
+  void useChannel(int channel, bool sends, const Step& step) {
     if (channel < 0 || static_cast<std::size_t>(channel) >= plan_.channels.size()) {
       complainStep("uses channel number " + std::to_string(channel) + " of " +
                    std::to_string(plan_.channels.size()));
@@ -66,10 +70,9 @@ class RankShape {
       complainStep((sends ? "sends on channel " : "receives from channel ") + text(c) +
                    ", which has the opposite direction");
     }
-    if (std::find(used.begin(), used.end(), channel) != used.end()) {
+    if (std::exchange(last_uses_[index], &step) == &step) {
       complainStep("uses channel " + text(c) + " twice");
     }
-    used.push_back(channel);
     if (users_[index] != kUnused && users_[index] != static_cast<std::int64_t>(lane_)) {
       complainStep("uses channel " + text(c) + ", which lane " + std::to_string(users_[index]) +
                    " uses too");
@@ -136,16 +139,17 @@ class RankShape {
     checkAll(step);
     if (step.inputs.empty()) complainStep("has no input");
     if (step.shape.count == 0) complainStep("has no chunks");
-    std::vector<int> used;
+    bool communicates = !step.sends.empty();
     for (const Operand& operand : step.inputs) {
       if (operand.local()) {
         checkPiece(step, operand.piece);
       } else {
-        useChannel(operand.channel, false, used);
+        useChannel(operand.channel, false, step);
+        communicates = true;
       }
     }
-    for (const int channel : step.sends) useChannel(channel, true, used);
-    if (!used.empty() && step.shape.count > plan_.message_chunks) {
+    for (const int channel : step.sends) useChannel(channel, true, step);
+    if (communicates && step.shape.count > plan_.message_chunks) {
       complainStep("has a message of " + std::to_string(step.shape.count) +
                    " chunks, the plan at most " + std::to_string(plan_.message_chunks));
     }
@@ -165,7 +169,8 @@ class RankShape {
 
   const RankPlan& plan_;
   const Violations& violations_;
-  std::vector<std::int64_t> users_; ///< the lane that uses each channel
+  std::vector<std::int64_t> users_;    ///< the lane that uses each channel
+  std::vector<const Step*> last_uses_; ///< the last step that uses each channel
   std::int64_t window_lane_ = kUnused;
   std::size_t lane_ = 0, step_ = 0;
 };
