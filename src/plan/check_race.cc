@@ -13,15 +13,17 @@
 namespace rondo::plan {
 namespace {
 
-/// Clocks of one rank's nodes, or of all nodes, in terms of one rank's lanes.
+/// Clocks of the nodes in `order`, in terms of one rank's lanes. The nodes are adjacent: those of
+/// the rank, or with `through_messages` all nodes.
 class Clocks {
  public:
   Clocks(const Graph& graph, std::span<const std::uint32_t> order, int rank, std::size_t lanes,
          bool through_messages)
-      : lanes_(lanes), clocks_(graph.nodes().size() * lanes) {
+      : lanes_(lanes),
+        first_(order.empty() ? 0 : *std::ranges::min_element(order)),
+        clocks_(order.size() * lanes) {
     for (const auto n : order) {
       const Graph::Node& node = graph.nodes()[n];
-      if (node.rank != rank && !through_messages) continue;
       if (!node.first) follow(graph, n, n - 1, rank);
       for (const Dependency& d : node.step->after) {
         follow(graph, n, graph.node(node.rank, d.lane, d.step), rank);
@@ -38,23 +40,27 @@ class Clocks {
 
   bool before(const Graph& graph, std::uint32_t a, std::uint32_t b) const {
     const Graph::Node& node = graph.nodes()[a];
-    return clocks_[b * lanes_ + node.lane] > node.index;
+    return clocks_[at(b, node.lane)] > node.index;
   }
 
  private:
+  std::size_t at(std::uint32_t node, std::size_t lane) const {
+    return (node - first_) * lanes_ + lane;
+  }
   /// `n` starts after `earlier` is done.
   void follow(const Graph& graph, std::uint32_t n, std::uint32_t earlier, int rank) {
     const Graph::Node& node = graph.nodes()[earlier];
     for (std::size_t l = 0; l < lanes_; ++l) {
-      auto& clock = clocks_[n * lanes_ + l];
-      clock = std::max(clock, clocks_[earlier * lanes_ + l]);
+      auto& clock = clocks_[at(n, l)];
+      clock = std::max(clock, clocks_[at(earlier, l)]);
     }
     if (node.rank != rank) return;
-    auto& clock = clocks_[n * lanes_ + node.lane];
+    auto& clock = clocks_[at(n, node.lane)];
     clock = std::max(clock, node.index + 1);
   }
 
   std::size_t lanes_;
+  std::uint32_t first_;
   std::vector<std::uint32_t> clocks_;
 };
 
@@ -152,7 +158,9 @@ bool ordersAll(const Graph& graph, std::span<const std::uint32_t> order, const R
   return all;
 }
 
-void checkRank(const Graph& graph, std::span<const std::uint32_t> order, const RankPlan& plan,
+/// `own`: the rank's part of `order`.
+void checkRank(const Graph& graph, std::span<const std::uint32_t> order,
+               std::span<const std::uint32_t> own, const RankPlan& plan,
                const Violations& violations) {
   BothAccesses accesses;
   bool conflict = false;
@@ -165,7 +173,7 @@ void checkRank(const Graph& graph, std::span<const std::uint32_t> order, const R
     forEachConflict(accesses[in_place], graph,
                     [&](const Access&, const Access&) { return !(conflict = true); });
   }
-  if (conflict && !ordersAll(graph, order, plan, accesses, false, nullptr))
+  if (conflict && !ordersAll(graph, own, plan, accesses, false, nullptr))
     ordersAll(graph, order, plan, accesses, true, &violations);
 }
 
@@ -199,7 +207,10 @@ bool copiesOntoItself(const Step& step, const Memory& memory) {
 bool checkRaces(const Graph& graph, std::span<const std::uint32_t> order,
                 const Violations& violations) {
   const auto before = violations.room();
-  for (const RankPlan& plan : graph.plans()) checkRank(graph, order, plan, violations);
+  std::vector<std::vector<std::uint32_t>> own(graph.plans().size());
+  for (const auto n : order) own[static_cast<std::size_t>(graph.nodes()[n].rank)].push_back(n);
+  for (std::size_t r = 0; r < own.size(); ++r)
+    checkRank(graph, order, own[r], graph.plans()[r], violations);
   checkWindows(graph, violations);
   return violations.room() == before;
 }
