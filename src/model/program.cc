@@ -2,7 +2,7 @@
 #include "model/program.h"
 
 #include <algorithm>
-#include <numeric>
+#include <compare>
 
 #include "model/simulate.h"
 #include "rondo/error.h"
@@ -59,17 +59,20 @@ class Compiler {
 
  private:
   void addPorts() {
-    std::vector<std::size_t> order(plan_.channels.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto key = [this](std::size_t c) {
-      const plan::Channel& channel = plan_.channels[c];
-      const bool out = channel.src == plan_.rank;
-      return std::pair(distance(out ? channel.dst : channel.src), channel.index);
+    struct Place {
+      std::uint32_t away;
+      int index;
+      std::size_t channel;
+      auto operator<=>(const Place&) const = default;
     };
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
-    for (const std::size_t c : order) {
-      const auto [away, index] = key(c);
+    std::vector<Place> order;
+    for (std::size_t c = 0; c < plan_.channels.size(); ++c) {
+      const plan::Channel& channel = plan_.channels[c];
+      order.push_back(
+          {distance(channel.src == plan_.rank ? channel.dst : channel.src), channel.index, c});
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [away, index, c] : order) {
       auto& ports = plan_.channels[c].src == plan_.rank ? program_.outs : program_.ins;
       place_[c] = static_cast<std::uint32_t>(ports.size());
       ports.push_back({away, index, lane_of_[c]});
