@@ -86,6 +86,7 @@ class Programs {
   std::vector<std::uint32_t> of_;                               ///< by rank
   std::unordered_multimap<std::uint64_t, std::uint32_t> known_; ///< by hash: index in all_
   std::size_t channels_ = 0, steps_ = 0;                        ///< of all ranks
+  std::size_t kept_ = 0;                                        ///< steps of all_
 };
 
 } // namespace rondo::model
