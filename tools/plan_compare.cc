@@ -51,8 +51,10 @@ class Comparing {
     if (lines_.empty())
       throw Error(ErrorCode::invalid_argument,
                   std::string(name(spec.collective)) + " has no algorithms");
+    plan::PlanCache plans(0);
     for (const std::size_t bytes : what.bytes) {
-      const planner::Decision decided = planner::decision(spec, bytes / blocks_, what.policy);
+      const planner::Decision decided =
+          planner::decision(spec, bytes / blocks_, what.policy, plans);
       by_user_ = decided.by == planner::Decision::By::user;
       chosen_.push_back(decided.choice);
       const std::string text = chosen_.back().text();
@@ -90,10 +92,10 @@ class Comparing {
     Line line{choice};
     std::uint64_t messages = 0; // of a tile
     try {
+      const model::Simulation simulation(*choice.algorithm, spec, planned_.network());
       for (const std::size_t bytes : what_.bytes) {
         const double block = static_cast<double>(bytes) / static_cast<double>(blocks_);
-        const model::Outcome outcome =
-            model::simulate(*choice.algorithm, spec, {.bytes = block}, planned_.network());
+        const model::Outcome outcome = simulation.run({.bytes = block});
         line.seconds.push_back(outcome.seconds);
         messages = outcome.messages / outcome.tiles;
       }

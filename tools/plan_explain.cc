@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "plan/registry.h"
 #include "planner/decide.h"
@@ -35,11 +36,17 @@ class Explaining {
     by_model_.site = {planned.inside, planned.between, planned.processors, 0};
     by_model_.table =
         std::make_shared<planner::Table>(planner::decide(what.ranks, by_model_, planned.profile));
+    const auto blocks = static_cast<double>(blocksOfSize(what.collective, what.ranks));
+    for (const std::size_t bytes : what.bytes)
+      questions_.push_back(
+          {{.bytes = static_cast<double>(bytes) / blocks}, decision(bytes, what.policy)});
+    answers_ = planner::explain(spec(), questions_, what.policy, network_, plans_);
   }
 
-  std::string text(std::size_t bytes) const {
-    const planner::Decision decided = decision(bytes, what_.policy);
-    const Explanation made = explained(bytes, decided);
+  std::string text(std::size_t i) const {
+    const std::size_t bytes = what_.bytes[i];
+    const planner::Decision& decided = questions_[i].decided;
+    const Explanation& made = answers_[i];
     Columns columns;
     columns.add({"algorithm", "predicted", "latency", "bytes", "reduction", "contention"});
     for (const Explanation::Candidate& one : made.candidates)
@@ -51,8 +58,9 @@ class Explaining {
            "\n" + made.why + "\n" + otherwise(bytes, decided.by) + ".\n";
   }
 
-  nlohmann::ordered_json json(std::size_t bytes) const {
-    const Explanation made = explained(bytes, decision(bytes, what_.policy));
+  nlohmann::ordered_json json(std::size_t i) const {
+    const std::size_t bytes = what_.bytes[i];
+    const Explanation& made = answers_[i];
     nlohmann::ordered_json json{{"bytes", bytes},
                                 {"algorithm", made.algorithm},
                                 {"decided_by", made.decided_by},
@@ -82,13 +90,7 @@ class Explaining {
   }
 
   planner::Decision decision(std::size_t bytes, const planner::Policy& policy) const {
-    return planner::decision(spec(), block(bytes), policy);
-  }
-
-  Explanation explained(std::size_t bytes, const planner::Decision& decided) const {
-    const auto blocks = static_cast<double>(blocksOfSize(what_.collective, what_.ranks));
-    return planner::explain(spec(), {.bytes = static_cast<double>(bytes) / blocks}, what_.policy,
-                            decided, network_);
+    return planner::decision(spec(), block(bytes), policy, plans_);
   }
 
   /// What is used without the user's choices.
@@ -162,6 +164,9 @@ class Explaining {
   const Comparison& what_;
   const model::Network network_;
   planner::Policy by_rules_, by_model_; ///< without RONDO_ALGO and a rules file
+  mutable plan::PlanCache plans_{0};
+  std::vector<planner::Question> questions_; ///< by size
+  std::vector<Explanation> answers_;
 };
 
 } // namespace
@@ -169,8 +174,8 @@ class Explaining {
 std::string explainChoice(const Comparison& what, const PlannedNetwork& planned) {
   const Explaining explaining(what, planned);
   std::string text;
-  for (const std::size_t bytes : what.bytes)
-    text += (text.empty() ? "" : "\n") + explaining.text(bytes);
+  for (std::size_t i = 0; i < what.bytes.size(); ++i)
+    text += (text.empty() ? "" : "\n") + explaining.text(i);
   return text + "\nPredicted with " + planned.text(what.policy.layout) + ".\n";
 }
 
@@ -181,7 +186,7 @@ std::string explanationJson(const Comparison& what, const PlannedNetwork& planne
                               {"ranks", what.ranks},
                               {"network", planned.text(what.policy.layout)},
                               {"calls", nlohmann::ordered_json::array()}};
-  for (const std::size_t bytes : what.bytes) json["calls"].push_back(explaining.json(bytes));
+  for (std::size_t i = 0; i < what.bytes.size(); ++i) json["calls"].push_back(explaining.json(i));
   return json.dump(2) + "\n";
 }
 

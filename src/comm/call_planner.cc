@@ -128,9 +128,10 @@ Explanation CallPlanner::explain(const Call& call) const {
                                                "predicted.");
   }
   const planner::SiteNetwork site(policy_.site, planner::usedProfile(profile_));
+  const planner::Question question{{.bytes = static_cast<double>(bytesOf(call)), .type = call.type},
+                                   decided};
   Explanation made =
-      planner::explain(spec, {.bytes = static_cast<double>(bytesOf(call)), .type = call.type},
-                       policy_, decided, site.network());
+      std::move(planner::explain(spec, {&question, 1}, policy_, site.network(), plans).front());
   if (decided.by == planner::Decision::By::measurement)
     made.why += " The ranks measured that no other is clearly faster than " + made.algorithm + ".";
   for (const Trials::Timed& timed : trials_.of(call.collective, bytesOf(call)))

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "planner/decide.h"
@@ -72,35 +73,67 @@ std::string networkText(const model::Network& network, const plan::Layout& layou
   return text;
 }
 
+/// Adds one candidate to the answers: to all, or to those of calls that use it.
+void addCandidate(const plan::Choice& one, const plan::Spec& spec, const model::Network& network,
+                  std::span<const Question> questions, bool to_all,
+                  std::vector<Explanation>& answers) {
+  const std::string name = one.text();
+  std::optional<model::Simulation> simulation;
+  std::string too_large;
+  try {
+    simulation.emplace(*one.algorithm, one.applied(spec), network);
+  } catch (const model::TooLarge& error) {
+    too_large = error.what();
+  }
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    if (!to_all && answers[i].algorithm != name) continue;
+    try {
+      if (!simulation) throw model::TooLarge(too_large);
+      const model::Outcome outcome = simulation->estimate(questions[i].blocks, kMostMessages);
+      const model::Terms& terms = outcome.terms;
+      answers[i].candidates.push_back(
+          {name, outcome.seconds, terms.latency, terms.bytes, terms.reduction, terms.contention});
+    } catch (const model::TooLarge& error) {
+      answers[i].why += " " + name + " is not predicted: " + error.what() + ".";
+    }
+  }
+}
+
 } // namespace
+
+std::vector<Explanation> explain(const plan::Spec& spec, std::span<const Question> questions,
+                                 const Policy& policy, const model::Network& network,
+                                 plan::PlanCache& plans) {
+  std::vector<plan::Choice> choices = candidates(spec);
+  const Suitability serves(spec, 0, policy, plans);
+  std::erase_if(choices, [&](const plan::Choice& one) { return !serves(one); });
+  const std::size_t common = choices.size();
+  std::vector<Explanation> answers;
+  for (const Question& question : questions) {
+    answers.push_back(unexplained(question.decided, ""));
+    answers.back().network = networkText(network, spec.layout);
+    answers.back().why.clear();
+    if (std::none_of(choices.begin(), choices.end(), [&](const plan::Choice& one) {
+          return one.text() == answers.back().algorithm;
+        }))
+      choices.push_back(question.decided.choice);
+  }
+  for (std::size_t c = 0; c < choices.size(); ++c)
+    addCandidate(choices[c], spec, network, questions, c < common, answers);
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    Explanation& made = answers[i];
+    std::stable_sort(made.candidates.begin(), made.candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
+    made.why = whyItWins(made) + made.why + unexplained(questions[i].decided, "").why;
+  }
+  return answers;
+}
 
 Explanation explain(const plan::Spec& spec, const model::Blocks& blocks, const Policy& policy,
                     const Decision& decided, const model::Network& network) {
-  Explanation made = unexplained(decided, "");
-  made.network = networkText(network, spec.layout);
-  std::vector<plan::Choice> choices = candidates(spec);
   plan::PlanCache plans(0);
-  const Suitability serves(spec, 0, policy, plans);
-  std::erase_if(choices, [&](const plan::Choice& one) { return !serves(one); });
-  if (std::none_of(choices.begin(), choices.end(),
-                   [&](const plan::Choice& one) { return one.text() == made.algorithm; }))
-    choices.push_back(decided.choice);
-  std::string left_out;
-  for (const plan::Choice& one : choices) {
-    try {
-      const model::Outcome outcome = model::Simulation(*one.algorithm, one.applied(spec), network)
-                                         .estimate(blocks, kMostMessages);
-      const model::Terms& terms = outcome.terms;
-      made.candidates.push_back({one.text(), outcome.seconds, terms.latency, terms.bytes,
-                                 terms.reduction, terms.contention});
-    } catch (const model::TooLarge& error) {
-      left_out += " " + one.text() + " is not predicted: " + error.what() + ".";
-    }
-  }
-  std::stable_sort(made.candidates.begin(), made.candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
-  made.why = whyItWins(made) + left_out + made.why;
-  return made;
+  const Question question{blocks, decided};
+  return std::move(explain(spec, {&question, 1}, policy, network, plans).front());
 }
 
 Explanation unexplained(const Decision& decided, const std::string& why) {

@@ -267,6 +267,19 @@ TEST_CASE("plan --explain: names the rule that decides", "[simulate]") {
   CHECK(agreed.out.find("With RONDO_PLANNER=model it would use ") != std::string::npos);
 }
 
+// Proves: what deterministic mode must know of an algorithm's plans is found out once, and not for
+// each size and choice.
+TEST_CASE("plan --explain: builds all plans of an algorithm once", "[simulate]") {
+  const Outcome outcome = shell(
+      "RONDO_DETERMINISTIC=1 RONDO_DEBUG=trace $RONDO plan allreduce -p 17 --bytes 8,64K,1M "
+      "--explain");
+  REQUIRE(outcome.status == 0);
+  for (const char* algorithm : {"oneshot", "direct", "ring", "tree"}) {
+    INFO(algorithm);
+    CHECK(countOf(outcome.err, std::string("builds all plans of ") + algorithm + " for ") == 1);
+  }
+}
+
 TEST_CASE("plan --explain: names the winner's reason and a disagreement", "[simulate]") {
   // Where a message costs a second and bytes cost nothing, one round is best, whatever the rules
   // say about large calls.
