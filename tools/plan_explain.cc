@@ -104,6 +104,9 @@ class Explaining {
   std::string variable() const { return std::string(plan::variableOf(what_.policy.algorithms)); }
 
   std::string otherwise(std::size_t bytes, By by) const {
+    if (what_.ranks > planner::kMostDecidedRanks && by == By::rules)
+      return "RONDO_PLANNER=model leaves calls of more than " +
+             std::to_string(planner::kMostDecidedRanks) + " ranks to the rules";
     if (what_.policy.table && by != By::user && by != By::rules_file)
       return "With RONDO_PLANNER=rules it would use " + rulesChoice(bytes);
     if (by != By::user && by != By::rules_file)

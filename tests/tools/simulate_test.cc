@@ -267,6 +267,18 @@ TEST_CASE("plan --explain: names the rule that decides", "[simulate]") {
   CHECK(agreed.out.find("With RONDO_PLANNER=model it would use ") != std::string::npos);
 }
 
+// Proves: the text does not claim that the model chooses where it has no table.
+TEST_CASE("plan --explain: says that the model leaves many ranks to the rules", "[simulate]") {
+  for (const char* planner : {"rules", "model"}) {
+    const Outcome outcome = shell(std::string("RONDO_PLANNER=") + planner +
+                                  " $RONDO plan allreduce -p 17 --bytes 1M --explain");
+    INFO(outcome.out);
+    CHECK(outcome.out.find("RONDO_PLANNER=model leaves calls of more than 16 ranks to the rules") !=
+          std::string::npos);
+    CHECK(outcome.out.find("it would use") == std::string::npos);
+  }
+}
+
 // Proves: what deterministic mode must know of an algorithm's plans is found out once, and not for
 // each size and choice.
 TEST_CASE("plan --explain: builds all plans of an algorithm once", "[simulate]") {
