@@ -28,8 +28,8 @@ struct CallEvent {
   Collective collective = Collective::barrier;
   bool sending = false; ///< Send, not Recv
   bool uneven = false;  ///< a v-form
-  /// Elements, as the call names them. ReduceScatterv and AllGatherv: of all blocks
-  /// together. Other v-forms: 0.
+  /// Elements, as the call names them. ReduceScatterv and AllGatherv: of all blocks together. Other
+  /// v-forms: 0.
   std::size_t count = 0;
   std::size_t bytes = 0; ///< of these elements
   DataType type = DataType::int8;
