@@ -61,13 +61,14 @@ class Explaining {
   nlohmann::ordered_json json(std::size_t i) const {
     const std::size_t bytes = what_.bytes[i];
     const Explanation& made = answers_[i];
-    nlohmann::ordered_json json{{"bytes", bytes},
-                                {"algorithm", made.algorithm},
-                                {"decided_by", made.decided_by},
-                                {"rules", rulesChoice(bytes)},
-                                {"model", modelsChoice(bytes)},
-                                {"why", made.why},
-                                {"candidates", nlohmann::ordered_json::array()}};
+    using Json = nlohmann::ordered_json;
+    Json json{{"bytes", bytes},
+              {"algorithm", made.algorithm},
+              {"decided_by", made.decided_by},
+              {"rules", rulesChoice(bytes)},
+              {"model", many() ? Json() : Json(modelsChoice(bytes))},
+              {"why", made.why},
+              {"candidates", nlohmann::ordered_json::array()}};
     for (const Explanation::Candidate& one : made.candidates)
       json["candidates"].push_back({{"algorithm", one.algorithm},
                                     {"seconds", one.seconds},
@@ -101,10 +102,13 @@ class Explaining {
     return decision(bytes, by_model_).choice.text();
   }
 
+  /// Whether the model leaves calls of so many ranks to the rules.
+  bool many() const { return what_.ranks > planner::kMostDecidedRanks; }
+
   std::string variable() const { return std::string(plan::variableOf(what_.policy.algorithms)); }
 
   std::string otherwise(std::size_t bytes, By by) const {
-    if (what_.ranks > planner::kMostDecidedRanks && by == By::rules)
+    if (many() && by == By::rules)
       return "RONDO_PLANNER=model leaves calls of more than " +
              std::to_string(planner::kMostDecidedRanks) + " ranks to the rules";
     if (what_.policy.table && by != By::user && by != By::rules_file)
@@ -114,8 +118,8 @@ class Explaining {
     const bool has_file = what_.policy.rules_file != nullptr;
     return std::string("Without ") + (by == By::user ? variable() : "") +
            (by == By::user && has_file ? " and " : "") + (has_file ? "the rules file" : "") +
-           " it would use " + rulesChoice(bytes) + ", or with RONDO_PLANNER=model " +
-           modelsChoice(bytes);
+           " it would use " + rulesChoice(bytes) +
+           (many() ? "" : ", or with RONDO_PLANNER=model " + modelsChoice(bytes));
   }
 
   std::string reason(const planner::Decision& decided) const {

@@ -21,7 +21,7 @@ struct SpawnOptions {
   std::vector<std::string> command; ///< program (searched in PATH) and its arguments
   bool tag = false;                 ///< lines of the ranks' output start with "[rank] "
   std::string bind = {};            ///< as RONDO_BIND, which is used if this is empty
-  /// Begins each line of a rank's end on stderr: clears a progress bar that the ranks draw.
+  /// Printed before each line that says how a rank ended: clears a progress bar of the ranks.
   const char* line_begin = "";
   bool report_status = true; ///< name on stderr the first rank with a status that is not 0
   /// So many times in all, a rank that was killed or has failed is started again, with RONDO_JOIN=1

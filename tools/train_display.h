@@ -21,7 +21,8 @@ std::string timesLine(const TrainTimes& times);
 
 /// Clears the progress bar, if standard output is a terminal: the next text begins there.
 void clearProgress();
-/// What clears the progress bar, for standard error; "" unless both outputs are terminals.
+/// The characters that clear the progress bar, for standard error; "" unless standard output and
+/// standard error are terminals.
 const char* clearingText();
 
 class TrainDisplay {

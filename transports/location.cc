@@ -27,8 +27,9 @@ std::optional<std::uint32_t> outsideId(std::uint32_t user) {
   return std::nullopt;
 }
 
-/// Equal numbers for one user, and different ones for two users that have the same id in their user
-/// namespaces. The kernel refuses connections between these.
+/// Equal numbers if the ids inside and outside of the user namespace are equal; otherwise shm would
+/// refuse the connection. In nested namespaces, users of the host that have equal ids in the parent
+/// namespaces still have equal numbers.
 std::uint32_t numberOf(std::uint32_t user) {
   constexpr std::uint32_t kSpread = 0x9e3779b9; // odd, so different products for different ids
   struct stat own {};

@@ -93,8 +93,7 @@ struct RONDO_API Options {
   /// RONDO_HEARTBEAT (seconds). Each process sends three messages in this time. A process that is
   /// silent for three such intervals is unresponsive. A TCP connection for data fails when the
   /// peer's system has not answered for three intervals and at least a second. From 10 ms to an
-  /// hour. Choose more than a round trip of the network: with less than half of one, ranks cannot
-  /// join.
+  /// hour. Choose more than the network's round-trip time; below half of it, ranks cannot join.
   std::chrono::milliseconds heartbeat{1'000};
   /// RONDO_PATIENT (0 or 1). With 1, a silent process is logged and waited for; use it under a
   /// debugger. After the death of a rank, a call ends only when it has made no progress for 10 s,

@@ -34,7 +34,7 @@ struct RONDO_API UniqueId {
   static UniqueId create();
   static UniqueId create(const Options& options);
 
-  /// Returns how many processes wait in Communicator::join() for a rank; none when all ranks of a
+  /// Returns how many processes wait in Communicator::join() for a rank; 0 once all ranks of a
   /// communicator have met there. Throws Error(invalid_argument) in a process that does not serve
   /// this rendezvous: only the one that made the id does, until it hands the control plane over.
   int waiting() const;

@@ -88,7 +88,7 @@ struct TrainOptions {
   struct Servers {
     /// Ranks 0 to count - 1, each of which holds a range of the parameters.
     int count = 1;
-    bool dedicated = false; ///< servers do not train
+    bool dedicated = false; ///< servers do not train, but the last rank of an elastic run does
     /// "bsp": all workers are in the same step; "ssp:S": a worker never reads values in which more
     /// than S steps of another worker are missing, compared with its own steps; "asp": no worker
     /// waits for another.
@@ -152,7 +152,7 @@ struct TrainOptions {
     /// layer is a unit.
     std::uint64_t unit_bytes = std::uint64_t{128} << 10;
     /// Most bytes of parameters, gradients and optimizer state that a rank may hold; 0: no limit. A
-    /// run that needs more is refused before it begins.
+    /// run that needs more is refused before it begins; an elastic one if MIN ranks need more.
     std::uint64_t memory_limit = 0;
     /// Sizes of the axes of a grid of ranks, for example "data=2,shard=2"; neighbouring ranks
     /// differ in the last axis. "": all ranks are on the axis of the strategy.

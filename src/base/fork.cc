@@ -38,8 +38,8 @@ constinit std::atomic<int> most{0}; ///< all numbers in `ending` are below this
 std::uint64_t bitOf(int fd) { return std::uint64_t{1} << (fd % kWordBits); }
 
 /// How long fork() waits for a thread to leave its section. Threads leave it within microseconds,
-/// unless something outside Rondo blocks that thread and the forking one. After a longer section, a
-/// child can still use NoFork, but the lock that the section protects may be locked for ever.
+/// unless something outside Rondo blocks that thread and the forking one. If a section lasts
+/// longer, the child can use NoFork, but the lock that the section protects may stay locked.
 constexpr std::chrono::seconds kPatience{1};
 /// How long a thread that wants the section sleeps while others fork, so that it does not keep the
 /// processor from them.
@@ -73,7 +73,7 @@ void inChild() {
     if (::dup3(nothing, fd, O_CLOEXEC) < 0) ::close(fd);
   }
   forking.store(0); // the other threads do not exist in the child
-  // If fork() did not wait for another thread's section, nothing will leave that section here.
+  // If fork() gave up waiting for a section of another thread: that thread does not exist here.
   if (depth == 0 && !entered) ::new (&section) std::mutex;
   afterFork();
 }

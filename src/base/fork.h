@@ -14,7 +14,8 @@ namespace rondo::base {
 
 /// While one lives on any thread, fork() on another thread waits. For short sections that do not
 /// wait: opening and registering a descriptor, or holding a lock that a child may need. May be
-/// nested. It must be taken before the lock that it protects.
+/// nested. It must be taken before the lock that it protects. Modules (module.h) load outside of
+/// such sections: a child that is forked meanwhile must not use that module.
 class NoFork {
  public:
   NoFork();

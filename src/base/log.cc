@@ -103,7 +103,7 @@ void writeWithoutSignals(int fd, const std::string& line) {
   sigset_t ours{}, before{}, waiting{};
   ::sigpending(&waiting);
   ::sigemptyset(&ours);
-  for (const int signal : {SIGPIPE, SIGXFSZ}) // one that waits already is the program's
+  for (const int signal : {SIGPIPE, SIGXFSZ}) // a pending one belongs to the program
     if (::sigismember(&waiting, signal) == 0) ::sigaddset(&ours, signal);
   ::pthread_sigmask(SIG_BLOCK, &ours, &before);
   ssize_t written = 0;
@@ -111,7 +111,8 @@ void writeWithoutSignals(int fd, const std::string& line) {
     written = ::write(fd, line.data(), line.size());
   } while (written < 0 && errno == EINTR);
   constexpr timespec kNow{};
-  if (written < 0 && (errno == EPIPE || errno == EFBIG)) ::sigtimedwait(&ours, nullptr, &kNow);
+  // A part may have been written before the pipe closed.
+  if (written != static_cast<ssize_t>(line.size())) ::sigtimedwait(&ours, nullptr, &kNow);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -29,13 +29,13 @@ std::vector<std::string> candidates(const std::string& file) {
 } // namespace
 
 void* openModule(const std::string& file, bool for_all, std::string& why) {
-  bool exists = false; // an earlier candidate, which is the module and whose reason counts
+  bool exists = false; // an earlier candidate: it is the module, so its reason is reported
   for (const auto& path : candidates(file)) {
     if (void* module = ::dlopen(path.c_str(), RTLD_NOW | (for_all ? RTLD_GLOBAL : RTLD_LOCAL)))
       return module;
     const char* const text = ::dlerror();
     if (exists || text == nullptr) continue;
-    why = text; // the loader names only the library that it misses
+    why = text; // which may name only a missing library that the module needs
     if (!why.starts_with(path)) why = path + ": " + why;
     exists = path != file && ::access(path.c_str(), F_OK) == 0;
   }

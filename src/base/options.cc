@@ -41,7 +41,7 @@ std::string showText(const Options& options) {
 }
 
 void setAlgorithm(Options& options, const std::string& value, std::string_view what) {
-  constexpr std::size_t kLongest = 4096; // the ranks exchange no longer one
+  constexpr std::size_t kLongest = 4096; // the ranks can compare no longer list
   if (value.size() > kLongest)
     throw Error(ErrorCode::invalid_argument,
                 std::string(what) + ": the list has " + std::to_string(value.size()) +
@@ -188,8 +188,8 @@ constexpr Entry kEntries[] = {
      "each connection",
      setTimeout<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
     {"RONDO_HEARTBEAT", "",
-     "seconds, more than a round trip takes; a process that is silent for three times as long is "
-     "called unresponsive",
+     "seconds; choose more than the network's round-trip time; a process that is silent for three "
+     "times as long is called unresponsive",
      setHeartbeat, showSeconds<&Options::heartbeat>},
     {"RONDO_PATIENT", "",
      "1: wait for silent processes; after a rank has died, a call ends when it has made no "

@@ -101,8 +101,10 @@ std::string CallDifference::text(DescribeSignature describe) const {
   if (first < last)
     return who + " made a different call than " + whom + " in one of the calls up to #" +
            std::to_string(last);
-  return who + " calls " + described(describe, odd_signature, first) + " where " + whom +
-         " calls " + described(describe, other_signature, first);
+  const std::string one = described(describe, odd_signature, first);
+  const std::string another = described(describe, other_signature, first);
+  return who + " calls " + one + " where " + whom + " calls " + another +
+         (one == another ? " with another count" : "");
 }
 
 void CallDifference::write(base::Writer& out) const {

@@ -362,8 +362,7 @@ void Hub::Impl::leave(World& world, Member& member, const frames::Leave& report)
 
 void Hub::Impl::leaveGroup(World& world, Group& group, int rank) {
   if (const auto cause = group.ledger.leave(rank)) failGroup(world, group, *cause);
-  // It was reported lost because it has closed its connections.
-  if (group.accusation && group.accusation->failure.culprit == rank) decideAccusation(world, group);
+  if (group.accusation && group.accusation->hasLeft(group.ledger)) decideAccusation(world, group);
   if (group.inquiry) {
     group.inquiry->awaited.erase(group.members[static_cast<std::size_t>(rank)]);
     if (group.inquiry->awaited.empty()) conclude(world, group);

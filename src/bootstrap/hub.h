@@ -81,8 +81,8 @@ class Hub {
   /// Another hub goes on without a rank of this process, so the ranks without a connection to this
   /// hub may follow the other one. On the loop thread.
   void mayBeReplaced();
-  /// The ranks have been sent to this hub, which was opened for an offer. If the old hub died
-  /// before all of them had the address, the others may come by `standby`. On the loop thread.
+  /// The ranks have been sent to this hub, which was opened for an offer. It also accepts ranks at
+  /// `standby`: the old hub may have died before it told them the address. On the loop thread.
   void serve(const std::shared_ptr<Standby>& standby);
   /// A copy from the process that forked this one.
   bool elsewhere() const { return maker_.elsewhere(); }

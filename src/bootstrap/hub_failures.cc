@@ -158,8 +158,8 @@ void Hub::Impl::decideAccusation(World& world, Group& group) {
   const auto member = world.members.find(accused);
   // If the accused rank has not connected to this hub yet, the accuser knows best.
   const bool silent = accusation.ask != 0 && !accusation.answered;
-  const bool lives = !group.ledger.hasLeft(accusation.failure.culprit) &&
-                     member != world.members.end() && member->second->reachable() && !silent;
+  const bool lives = !accusation.hasLeft(group.ledger) && member != world.members.end() &&
+                     member->second->reachable() && !silent;
   failGroup(
       world, group,
       lives ? Ledger::brokenLink(accusation.accuser, accusation.failure) : accusation.failure);

@@ -144,7 +144,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// By rank: whether it is connected.
   static std::vector<bool> reachableRanks(const World& world);
   void succeeded(World& world, Member& member, const frames::Succeeded& answer);
-  /// Calls choose() when all frames that have arrived by now have been read.
+  /// Calls choose() after one more turn of the loop, which reads up to 256 KiB of each link.
   void chooseLater(int size, int rank);
   /// Moves the hub to a rank that has answered, or offers it again if a rank has gone since.
   void choose(World& world, int rank);

@@ -89,6 +89,10 @@ struct Group {
     net::EventLoop::Id timer = 0;
     std::uint64_t ask = 0; ///< 0: the accused was not asked
     bool answered = false;
+    /// The accused rank has left the group, so the accuser probably saw it close its connections.
+    bool hasLeft(const Ledger& ledger) const {
+      return failure.code == ErrorCode::peer_dead && ledger.hasLeft(failure.culprit);
+    }
   };
   std::optional<Accusation> accusation;
 };

@@ -42,7 +42,7 @@ inline constexpr std::chrono::milliseconds kLongestHandOver{10'000};
 inline constexpr std::chrono::milliseconds kPartLimit{3000};
 /// How long the ranks may take to connect to the new hub.
 inline constexpr std::chrono::milliseconds kComeLimit{3000};
-/// When the new hub asks whether ranks that have not connected live.
+/// After this time the new hub asks ranks that have not connected whether they live.
 inline constexpr std::chrono::milliseconds kAskTime{2000};
 /// How long the question to a rank's listener may take.
 inline constexpr std::chrono::milliseconds kProbeLimit{1000};
@@ -61,7 +61,8 @@ static_assert(kHandOverLimit < kLongestHandOver);
 static_assert(kPartLimit >= kComeLimit, "the address is sent as long as a rank may come");
 static_assert(kAskTime + kProbeLimit <= kComeLimit, "a dead rank is known before it is excluded");
 static_assert(kFollowLimit == kAskTime);
-static_assert(kMissed < kComeLimit, "a rank that was stopped and excluded knows that it missed it");
+static_assert(kMissed < kComeLimit,
+              "a rank that a stop excluded knows that it may have missed a move");
 static_assert(kMoveLimit < kWoke, "it is still known that the process was stopped");
 
 // A hub that is replaced -------------------------------------------------------------------------
@@ -74,7 +75,7 @@ inline constexpr std::chrono::milliseconds kMaySkip{1500};
 /// Succession::spread.
 inline constexpr std::chrono::milliseconds kReplaceLimit{4000};
 /// How long a hub that takes over may need, once its host has noticed the death, until it tells
-/// ranks that it excludes them. Hubs that replace a silent one wait longer, but for less than a
+/// ranks that it excludes them. A hub that replaces a silent one waits longer, by less than a
 /// heartbeat.
 inline constexpr std::chrono::milliseconds kSearchLimit{8000};
 

@@ -30,7 +30,7 @@ constexpr std::size_t kLeast = 2 + kMacBytes; ///< smallest value of a frame's l
 constexpr std::size_t kMost = frames::kFrameBytes - kLengthBytes;
 /// Bounds the memory for a peer that does not read.
 constexpr std::size_t kOutLimit = 64 * 1024 * 1024;
-/// How often a link that ends reads at most what is left: a peer may send without end.
+/// A link that ends reads what is left at most this many times: a peer may send without end.
 constexpr int kLastReads = 1024;
 constexpr std::chrono::milliseconds kLook{1};
 

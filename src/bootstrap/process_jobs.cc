@@ -259,6 +259,7 @@ std::unique_ptr<Session> ProcessJobs::open(const Membership::Settings& settings,
 bool ProcessJobs::forgetFailed(std::uint64_t job, int rank) {
   if (maker_.elsewhere()) return false;
   const std::pair key(job, rank);
+  std::shared_ptr<Hub> hub;                 // ends last, without the lock
   std::shared_ptr<Membership> failed, kept; // end without the lock, because they may say bye
   {
     const base::NoFork whole;
@@ -277,10 +278,9 @@ bool ProcessJobs::forgetFailed(std::uint64_t job, int rank) {
     if (now.owner_before(failed) || failed.owner_before(now)) return false;
     kept = std::move(found->second.kept);
     entries_.erase(found);
+    if (auto node = rank == 0 ? hubs_.extract(job) : decltype(hubs_)::node_type())
+      hub = std::move(node.mapped());
   }
-  kept.reset();
-  failed.reset();
-  if (rank == 0) dismiss(job);
   return true;
 }
 

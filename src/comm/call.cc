@@ -307,8 +307,7 @@ std::string describe(std::uint64_t signature, std::uint64_t near) {
   text += " (";
   if (reduces(what)) text += std::string(name(kReduceOps[call->op])) + " of ";
   if (const std::uint64_t count = field(0, 0xffffffff); !uneven || count > 0)
-    text += count < kLargeCount ? std::to_string(count) + " "
-                                : std::to_string(kLargeCount) + " or more ";
+    text += (count < kLargeCount ? std::to_string(count) : "at least 2^31") + " ";
   text += std::string(name(static_cast<DataType>(type)));
   if (hasRoot(what)) text += ", root " + std::to_string(call->root);
   return text + ")";

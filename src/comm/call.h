@@ -96,8 +96,8 @@ std::size_t countOf(const Call& call);
 
 /// A 64-bit signature of the call, equal on all ranks of a correct program. It is sent with every
 /// message, and describe() decodes it. Bits: collective with operator and root 20 (v-forms have
-/// numbers of their own), type 4, sequence 8 (here 0), countOf() 32 (from 2^31 on, the highest of
-/// these bits is set, and the others are a hash of the count).
+/// numbers of their own), type 4, sequence 8 (here 0), count 32: countOf() below 2^31, otherwise
+/// the highest bit and a hash of countOf() with 31 bits.
 std::uint64_t sign(const Call& call);
 constexpr std::uint64_t numbered(std::uint64_t signature, std::uint64_t sequence) {
   return signature | (sequence & 0xff) << 32;

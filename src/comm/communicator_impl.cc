@@ -67,7 +67,7 @@ CommunicatorImpl::CommunicatorImpl(Parts parts)
     recorder_.fail(failure.code, failure.text, failure.culprit,
                    culprit < members.size() ? members[culprit] : -1);
     turns_.stop();
-    if (last) observe::dumpFailure();
+    if (last) observe::dumpFailure(options_.heartbeat);
   });
 }
 

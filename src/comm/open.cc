@@ -58,8 +58,8 @@ void checkAlgorithms(const std::string& text) {
   if (!plan::isWish(text) || !base::logs(LogLevel::warn)) return;
   const std::string words = plan::passedOver(text);
   if (!words.empty() && !said.exchange(true))
-    base::log(LogLevel::warn, "in NCCL_ALGO=", text.substr(1), " or RONDO_ALGO=", text,
-              " these words are ignored: ", words);
+    base::log(LogLevel::warn, "these words of NCCL_ALGO=", text.substr(1),
+              " (the same as RONDO_ALGO=", text, ") are ignored: ", words);
 }
 
 Links knownLinks(const std::vector<std::string>& nodes, int own) {

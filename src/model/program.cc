@@ -32,7 +32,7 @@ bool lasting(const plan::Piece& piece, const plan::RankPlan& plan) {
 
 /// The most that all ranks' plans may have together; more takes gigabytes or minutes.
 constexpr std::size_t kMostChannels = 50'000'000, kMostSteps = 200'000'000;
-/// The most steps in the programs that differ, which are kept: 50 to 100 bytes each.
+/// The most steps in all different programs, which stay in memory: 50 to 100 bytes a step.
 constexpr std::size_t kMostKept = 30'000'000;
 constexpr double kMostBlocks = 5e7;
 
@@ -194,7 +194,8 @@ void Programs::add(const plan::RankPlan& plan) {
     return;
   }
   kept_ += program.ops.size();
-  if (kept_ > kMostKept) throw TooLarge("more than 30 million different steps to simulate");
+  if (kept_ > kMostKept)
+    throw TooLarge("the ranks' different programs have more than 30 million steps");
   of_.push_back(static_cast<std::uint32_t>(all_.size()));
   known_.emplace(hash, of_.back());
   all_.push_back(std::move(program));

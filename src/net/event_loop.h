@@ -12,7 +12,7 @@ namespace rondo::net {
 /// Callbacks must not block. Exceptions from callbacks are logged and dropped.
 ///
 /// One turn of the loop serves all descriptors that are ready, then the timers that are due, then
-/// the posted functions. So a process that was stopped reads what has arrived meanwhile before a
+/// the posted functions. So after a stop of the process, each descriptor is served once before a
 /// timer decides that a peer is silent.
 ///
 /// The first get() starts the thread; it ends with the last holder. A child made by fork() gets its

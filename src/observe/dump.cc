@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,6 +32,7 @@
 #include "base/log.h"
 #include "base/no_signals.h"
 #include "base/ticks.h"
+#include "base/unique_fd.h"
 #include "observe/memory.h"
 #include "observe/recorder.h"
 
@@ -39,8 +42,8 @@ namespace {
 
 constexpr int kMostFailures = 8, kMostSignals = 64;
 constexpr std::size_t kLongestFolder = 3072;
-/// How long all dumps together may delay the threads that get failures: a control thread must not
-/// miss its heartbeats.
+/// How long all dumps together may delay the threads that get failures: a control thread that waits
+/// sends no heartbeats.
 constexpr std::chrono::milliseconds kLongestDelay{200};
 /// How long the end of the process waits for dumps.
 constexpr std::chrono::seconds kLastDumps{5};
@@ -268,9 +271,9 @@ struct Folder {
   std::atomic<bool> set{false};
   std::atomic<pid_t> process{0}; ///< the last that opened a communicator
   std::atomic<int> number{0}, failures{0}, signals{0};
-  std::atomic<int> writing{0};                          ///< threads that write dumps
-  std::atomic<std::chrono::milliseconds::rep> delay{0}; ///< so far
-  struct sigaction before {};                           ///< of SIGQUIT
+  std::atomic<int> writing{0};              ///< threads that write dumps
+  std::atomic<base::Clock::rep> delayed{0}; ///< how long callers have waited so far
+  struct sigaction before {};               ///< of SIGQUIT
   std::array<char, kLongestFolder + 1> name{};
   std::array<char, 64> host{};
 };
@@ -311,19 +314,37 @@ class FileName {
   std::size_t used_ = 0;
 };
 
-/// Async-signal-safe. A reader of the folder sees whole files only.
-int dumpThisProcess(const char* reason) {
+/// Makes the next file of the folder with what `write` writes to its descriptor. Returns 0, or the
+/// error number. A reader of the folder sees whole files only. Async-signal-safe if `write` is.
+template <class Write>
+int makeFile(const Write& write) {
   const int number = folder.number.fetch_add(1) + 1;
   const std::uint64_t began = beganIn(memoryFile());
   const FileName part(began, number, ".part"), whole(began, number, "");
   const int fd = base::aboveStreams(
       ::open(part.get(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (fd < 0) return errno;
-  int error = writeDump(memoryFile(), fd, reason, 'R');
+  int error = write(fd);
   if (::close(fd) != 0 && error == 0) error = errno;
   if (error == 0 && ::rename(part.get(), whole.get()) != 0) error = errno;
   if (error != 0) ::unlink(part.get());
   return error;
+}
+
+/// Async-signal-safe.
+int dumpThisProcess(const char* reason) {
+  return makeFile([&](int fd) { return writeDump(memoryFile(), fd, reason, 'R'); });
+}
+
+/// Returns 0, or the error number.
+int copyWhole(int from, int to) {
+  constexpr std::size_t kTogether = std::size_t{1} << 20;
+  off_t at = 0;
+  for (;;) {
+    const ssize_t copied = ::sendfile(to, from, &at, kTogether);
+    if (copied == 0) return 0;
+    if (copied < 0 && errno != EINTR) return errno;
+  }
 }
 
 void onSignal(int) {
@@ -337,7 +358,7 @@ void onSignal(int) {
   errno = error;
 }
 
-/// Ends with the process.
+/// Its destructor, at the end of the process, waits for dumps that are being written.
 struct LastDumps {
   ~LastDumps() {
     if (folder.process.load() != ::getpid()) return;
@@ -346,11 +367,30 @@ struct LastDumps {
   }
 };
 
-void writeFailure() {
-  if (const int error = dumpThisProcess("failure"))
+void sayIfLost(int error) {
+  if (error != 0)
     base::log(LogLevel::warn, "no dump could be written into ", folder.name.data(), ": ",
               std::strerror(error));
-  --folder.writing;
+}
+
+/// Writes the dump into memory, because the records of calls may be freed soon, and starts a thread
+/// that copies it to a file.
+void startWriter() {
+  base::UniqueFd dump =
+      base::UniqueFd::of([] { return ::memfd_create("rondo-dump", MFD_CLOEXEC); });
+  if (!dump) throw std::system_error(errno, std::generic_category());
+  if (const int error = writeDump(memoryFile(), dump.get(), "failure", 'R'))
+    throw std::system_error(error, std::generic_category());
+  const base::NoSignals quiet;
+  std::thread writer([made = std::move(dump)] {
+    try {
+      sayIfLost(makeFile([&](int fd) { return copyWhole(made.get(), fd); }));
+    } catch (const std::exception&) { // no memory for the log's line
+    }
+    --folder.writing;
+  });
+  ::pthread_setname_np(writer.native_handle(), "rondo-dump");
+  writer.detach();
 }
 
 void setFolder(const std::string& name) {
@@ -410,8 +450,10 @@ std::set<std::uint64_t> jobsIn(int memory_file) {
 
 void dumpInto(const std::string& name) {
   if (name.empty()) return;
-  // A forked child has no thread that writes.
-  if (folder.process.exchange(::getpid()) != ::getpid()) folder.writing = 0;
+  if (folder.process.exchange(::getpid()) != ::getpid()) { // a forked child has its own dumps
+    folder.writing = folder.failures = 0;
+    folder.delayed = 0;
+  }
   if (folder.set.load()) return;
   // Before the lock: a network file system may answer late.
   std::error_code none;
@@ -426,21 +468,25 @@ void dumpInto(const std::string& name) {
   setFolder(whole_name);
 }
 
-void dumpFailure() {
+void dumpFailure(std::chrono::milliseconds delay) {
   if (!folder.set.load() || folder.failures.fetch_add(1) >= kMostFailures) return;
-  static const LastDumps last;
+  {
+    const base::NoFork whole;
+    static const LastDumps last;
+  }
   ++folder.writing;
   try {
-    const base::NoSignals quiet;
-    std::thread writer(&writeFailure);
-    ::pthread_setname_np(writer.native_handle(), "rondo-dump");
-    writer.detach();
-  } catch (const std::exception&) { // no more threads
-    writeFailure();
+    startWriter();
+  } catch (const std::exception&) { // no memory, or no more threads
+    --folder.writing;
+    return sayIfLost(dumpThisProcess("failure"));
   }
   // A program may abort as soon as it gets the failure.
-  while (folder.writing > 0 && folder.delay.fetch_add(kLook.count()) < kLongestDelay.count())
-    std::this_thread::sleep_for(kLook);
+  const auto begin = base::Clock::now();
+  const base::Clock::duration before(folder.delayed.load());
+  const auto end = begin + std::min<base::Clock::duration>(delay, kLongestDelay - before);
+  while (folder.writing > 0 && base::Clock::now() < end) std::this_thread::sleep_for(kLook);
+  folder.delayed += (base::Clock::now() - begin).count();
 }
 
 } // namespace rondo::observe

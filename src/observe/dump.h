@@ -1,6 +1,7 @@
 // Writes a process's record of calls to a file of JSON lines.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -37,8 +38,9 @@ std::set<std::uint64_t> jobsIn(int memory_file);
 void dumpInto(const std::string& folder);
 
 /// Writes a dump into the folder, if there is one, or logs why it cannot. A thread of its own
-/// writes it. The caller waits for it, but all callers together at most 200 ms; the end of the
-/// process waits for five seconds. A process makes at most 8 of them. Any thread.
-void dumpFailure();
+/// writes the file. The caller waits for that for at most `delay`, and all callers together for at
+/// most 200 ms. The process's end waits for unfinished dumps, for at most five seconds. A process
+/// makes at most 8 of these dumps. Any thread.
+void dumpFailure(std::chrono::milliseconds delay);
 
 } // namespace rondo::observe

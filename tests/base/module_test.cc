@@ -30,7 +30,10 @@ TEST_CASE("a module that cannot be loaded is named with the reason", "[module]")
   const std::string needed = "libm.so.6";
   for (std::size_t at = 0; (at = bytes.find(needed, at)) != std::string::npos; ++at)
     bytes.replace(at, needed.size(), "libq.so.6");
-  std::ofstream(file, std::ios::binary) << bytes;
+  if (!(std::ofstream(file, std::ios::binary) << bytes)) {
+    WARN("not run: this test's folder cannot be written");
+    return;
+  }
   CHECK(base::openModule(name, false, why) == nullptr);
   CHECK(why.ends_with("/" + name +
                       ": libq.so.6: cannot open shared object file: No such file or "

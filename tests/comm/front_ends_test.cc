@@ -84,7 +84,7 @@ TEST_CASE("get() throws the error of createAsync()") {
 // splits of this one wait for it.
 TEST_CASE("a thread that cannot start is an error on every rank") {
   Options options = plainOptions();
-  options.init_timeout = std::chrono::seconds(2);
+  options.init_timeout = std::chrono::seconds(10);
   auto ranks = Communicator::createAll(2, options);
   {
     const NoThreads none;

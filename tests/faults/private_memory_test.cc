@@ -176,8 +176,8 @@ TEST_CASE("a rank in another user namespace reads no other rank, but others read
   CHECK(outcome.ends.at(0).reads > 0);
 }
 
-// Proves: ranks whose users have the same id, but in different user namespaces, use tcp, since the
-// kernel refuses their connections for shm. The other ranks use shm.
+// Proves: ranks whose users have the same id, but in different user namespaces, use tcp, since
+// shm refuses connections between users. The other ranks use shm.
 TEST_CASE("a rank of another user, which has the same id in its user namespace, is reached by tcp",
           "[private]") {
   const Outcome outcome = run(3, "1 stranger", "shm,tcp");

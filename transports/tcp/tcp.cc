@@ -111,7 +111,7 @@ void stayInCaches(int fd, const net::SocketAddress& peer) {
 
 /// How long a peer's system may take to acknowledge data. A round trip takes up to 0.3 s between
 /// continents and 0.6 s over a satellite, and Linux waits for at least 0.2 s before it sends a lost
-/// packet again. So there is a limit for short heartbeats.
+/// packet again. So the result is at least a second.
 std::chrono::milliseconds silenceLimit(const Options& options) {
   return std::clamp<std::chrono::milliseconds>(3 * options.heartbeat, std::chrono::seconds(1),
                                                std::chrono::hours(3));

@@ -133,9 +133,10 @@ void requireStatistics(const Setup& setup, Samples& samples) {
   if (!options.sync_batch_norm || static_cast<std::int64_t>(rest) >= parts) return;
   throw Error(ErrorCode::invalid_argument,
               "train: sync_batch_norm with remainder uneven: the last step of an epoch has " +
-                  std::to_string(rest) + " samples for " + std::to_string(parts) +
-                  " micro-batches" + (options.elastic.ranks.empty() ? "" : " at MAX of elastic") +
-                  ", and each must have one");
+                  std::to_string(rest) + " samples, but " + std::to_string(parts) +
+                  " micro-batches" +
+                  (options.elastic.ranks.empty() ? "" : " (with MAX ranks of elastic)") +
+                  "; each needs at least one sample");
 }
 
 Ddp::Ddp(const Setup& setup)

@@ -5,9 +5,9 @@
 // ERROR` or `write ERROR` (the victim's process_vm_readv or process_vm_writev fails with this error
 // number); `later` (process_vm_readv fails from the second round of calls on); `undumpable` (no
 // other process may read the victim); `namespace` (the victim has its own user namespace);
-// `stranger` (it also is another user there, with the same id). Prints "end RANK PID READS WRITES
-// TEXT": how often this process read and wrote the memory of others, and what was wrong (empty:
-// nothing). Prints "unable RANK" if the system does not allow this HOW.
+// `stranger` (it also is another user of the host, who has the same id there). Prints "end RANK PID
+// READS WRITES TEXT": how often this process read and wrote the memory of others, and what was
+// wrong (empty: nothing). Prints "unable RANK" if the system does not allow this HOW.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -78,10 +78,12 @@ bool becomeStranger() {
   if (::pipe2(ready, O_CLOEXEC) != 0) return false;
   const pid_t outside = ::fork(); // only a process outside may write such a map
   if (outside == 0) {
+    ::close(ready[1]); // or read() would not end if nothing is written
     char byte = 0;
     const bool entered = ::read(ready[0], &byte, 1) == 1;
     ::_exit(entered && put(map.c_str(), user + " " + kStranger + " 1") ? 0 : 1);
   }
+  if (outside < 0) return false;
   int status = -1;
   const bool entered = ::unshare(CLONE_NEWUSER) == 0 && ::write(ready[1], "x", 1) == 1;
   ::close(ready[1]);

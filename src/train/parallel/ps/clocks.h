@@ -30,8 +30,8 @@ class Staleness {
 };
 
 /// Whether a worker may begin another step before the next synchronization point, whether that step
-/// is known to be its last one, and the part of the samples that it takes: part p is the share of
-/// worker p mod W in step p / W after the last synchronization point.
+/// is known to be its last one, and the part of the samples that it takes. Each step's batch
+/// has W parts: part p is number p mod W of step p / W after the last synchronization point.
 struct Grant {
   bool go = false, last = false;
   std::int64_t part = 0;

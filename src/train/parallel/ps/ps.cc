@@ -67,8 +67,8 @@ int mostServers(const TrainOptions& options, int ranks) {
   return ranks - (options.servers.dedicated ? 1 : 0);
 }
 
-/// An elastic run may come to fewer ranks than it is to have servers. A rank that is alone serves,
-/// and works.
+/// An elastic run may come to fewer ranks than it is to have servers. A single rank is server
+/// and worker.
 int serversOf(const TrainOptions& options, int ranks) {
   const int count = options.servers.count;
   if (options.elastic.ranks.empty()) return count;

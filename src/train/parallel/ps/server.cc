@@ -1,5 +1,6 @@
 #include "train/parallel/ps/server.h"
 
+#include "train/loop/elastic.h"
 #include "train/parallel/end_work.h"
 
 namespace rondo::training::servers {
@@ -75,13 +76,12 @@ void Server::lookAtAll() {
   else if (!ended()) rest();
 }
 
-/// If one has failed, the others fail by themselves: to abort them would blame this rank.
+/// After the death of a rank all three fail by themselves, and an abort would blame this rank.
 void Server::tellWorkers(const std::exception& error) {
-  const auto all = {links_.all, &links_.up, &links_.down};
-  if (std::any_of(all.begin(), all.end(), [](auto* one) { return one->failure().has_value(); }))
-    return;
-  for (Communicator* one : all)
-    one->abort(std::string("train: the server failed: ") + error.what());
+  const auto* const known = dynamic_cast<const Error*>(&error);
+  if (links_.all->failure() || (known && failureOf(*links_.all, *known))) return;
+  for (Communicator* one : {links_.all, &links_.up, &links_.down})
+    if (!one->failure()) one->abort(std::string("train: the server failed: ") + error.what());
 }
 
 /// Waits for a message of one worker; messages of other workers are noticed after this wait.

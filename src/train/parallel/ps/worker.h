@@ -22,8 +22,8 @@ class Worker {
   /// `kept`, an array in the layout of the keys.
   Worker(const Setup& setup, Replica& replica, Links& links, const Keys& keys, GradientCodec* codec,
          std::span<float> kept);
-  /// Computes the share of one of links.workers, `share`, in the step after `at`, and sends each
-  /// piece of the gradients as soon as the backward pass has written it.
+  /// Computes part `share` (one for each worker) of the batch of the step after `at`, and sends
+  /// each piece of the gradients as soon as the backward pass has written it.
   void push(const Position& at, std::int64_t share, Request::Kind kind, StepClock& clock);
   /// Returns when the replica holds the servers' new values. `oldest` is the minimum over all
   /// servers.

@@ -44,8 +44,8 @@ ShardedReplica::ShardedReplica(const Setup& setup, ShardLevel level)
                                           setup.options.seed, settings(setup.options, level));
 }
 
-/// Checks the rank that holds most, so that all ranks come to the same result. An elastic run must
-/// fit MIN ranks, so that it can go on with them; fewer only wait, and write a checkpoint.
+/// Checks the rank that holds most, so that all ranks come to the same result. An elastic run is
+/// checked with MIN ranks, because it may shrink to them; fewer ranks do not train.
 void ShardedReplica::checkMemory(const Setup& setup, ShardLevel level) const {
   const int least = rankLimits(setup.options, shards_.size()).first;
   const auto ranks = static_cast<std::size_t>(least);
@@ -62,8 +62,8 @@ void ShardedReplica::checkMemory(const Setup& setup, ShardLevel level) const {
   requireFits(
       setup.options.strategy + (setup.options.elastic.ranks.empty()
                                     ? ""
-                                    : " with " + std::to_string(least) +
-                                          (least == 1 ? " rank" : " ranks") + ", MIN of elastic,"),
+                                    : " with only " + std::to_string(least) +
+                                          (least == 1 ? " rank" : " ranks") + " (MIN of elastic)"),
       most, setup.options.sharding.memory_limit);
 }
 

@@ -24,11 +24,9 @@ class SlicedTensors {
 
   /// On the first rank of the line the arrays of the whole weights; on other ranks empty.
   const std::vector<TensorMemory>& tensors() const { return tensors_; }
-  /// Copies the values of all ranks into tensors(). Of an array that every rank has whole, it takes
-  /// those of the first rank.
+  /// Copies the values of all ranks into tensors(); of a replicated weight those of the first rank.
   void gather();
-  /// The name of the first weight that every rank has whole and whose arrays differ between ranks;
-  /// "" if there is none.
+  /// The name of the first replicated weight whose copies differ between ranks; "" if none.
   std::string firstDifference();
   /// Copies to each rank its slices of tensors().
   void scatter();
@@ -50,8 +48,8 @@ class SlicedTensors {
 
 /// The text of the error of Strategy::verify() for a weight that firstDifference() has found.
 inline std::string unequalText(const std::string& when, const std::string& weight) {
-  return when + ": the ranks of a line have different values of " + weight +
-         ", which each of them has whole";
+  return when + ": the tensor-parallel ranks have different copies of " + weight +
+         ", which is replicated";
 }
 
 } // namespace rondo::training

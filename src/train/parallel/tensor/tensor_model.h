@@ -58,7 +58,7 @@ class TensorModel : public PartModel {
   };
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   const std::vector<Whole>& whole() const { return whole_; }
-  /// Whether every rank of the line has the whole weight.
+  /// Whether the weight is replicated: every rank of the line has it.
   bool isEverywhere(const Whole& weight) const {
     return plans_[rank_].weights[weight.number].cut == Cut::everywhere;
   }
