@@ -5,6 +5,7 @@
 #include <string>
 #include <thread>
 
+#include "bootstrap/call_log.h"
 #include "comm/call.h"
 #include "comm/record.h"
 #include "rondo/detail/shims.h"
@@ -419,12 +420,21 @@ TEST_CASE("a signature says a count up to 2^31 - 1, and of larger ones that they
     for (const std::size_t more : {0, 1, 2, 3}) {
       const std::size_t count = (std::size_t{1} << power) + more;
       INFO(count);
-      CHECK(comm::describe(sign(count), 0) == "AllReduce #0 (sum of 2147483648 or more float)");
+      CHECK(comm::describe(sign(count), 0) == "AllReduce #0 (sum of at least 2^31 float)");
       signatures.insert(sign(count));
       signatures.insert(sign(more));
       calls += 1;
     }
   CHECK(signatures.size() == calls + 4);
+  const std::size_t large = std::size_t{1} << 32;
+  const bootstrap::CallDifference difference{.first = 5,
+                                             .last = 5,
+                                             .odd = 1,
+                                             .odd_signature = comm::numbered(sign(large), 5),
+                                             .other_signature = comm::numbered(sign(large + 1), 5)};
+  const std::string call = "AllReduce #5 (sum of at least 2^31 float)";
+  CHECK(difference.text(&comm::describe) ==
+        "rank 1 calls " + call + " where rank 0 calls " + call + " with another count");
 }
 
 // Proves: what is recorded of a v-form has all bits of the count.

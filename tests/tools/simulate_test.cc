@@ -277,6 +277,10 @@ TEST_CASE("plan --explain: says that the model leaves many ranks to the rules", 
           std::string::npos);
     CHECK(outcome.out.find("it would use") == std::string::npos);
   }
+  const std::string chosen = "RONDO_ALGO=tree $RONDO plan allreduce -p 17 --bytes 1M --explain";
+  CHECK(shell(chosen).out.find("RONDO_PLANNER=model") == std::string::npos);
+  const auto read = nlohmann::json::parse(shell(chosen + " --json").out);
+  CHECK(read["calls"][0]["model"].is_null());
 }
 
 // Proves: what deterministic mode must know of an algorithm's plans is found out once, and not for

@@ -202,9 +202,10 @@ TEST_CASE("an elastic run that MIN ranks could not hold is refused before it beg
   options.sharding.memory_limit = three;
   const Thrown thrown = refusalBy(3, options);
   CHECK(thrown.code == ErrorCode::invalid_argument);
-  CHECK(contains(thrown.text, "memory_limit is " + std::to_string(three) +
-                                  " bytes, but strategy fsdp with 2 ranks, MIN of elastic, needs " +
-                                  std::to_string(two) + " on a rank"));
+  CHECK(contains(thrown.text,
+                 "memory_limit is " + std::to_string(three) +
+                     " bytes, but strategy fsdp with only 2 ranks (MIN of elastic) needs " +
+                     std::to_string(two) + " on a rank"));
   options.sharding.memory_limit = two;
   CHECK(trainAll(makeRanks(3), options).held_bytes == three);
 }

@@ -168,13 +168,13 @@ TEST_CASE("running statistics move by the micro-batches that had samples") {
   options.sync_batch_norm = true;
   auto ranks = makeRanks(2);
   REQUIRE(thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text ==
-          "train: sync_batch_norm with remainder uneven: the last step of an epoch has 1 samples "
-          "for 2 micro-batches, and each must have one");
+          "train: sync_batch_norm with remainder uneven: the last step of an epoch has 1 sample, "
+          "but 2 micro-batches; each needs at least one sample");
   options.elastic.ranks = "1:2"; // a rank that joined later would end the run
   auto alone = makeRanks(1);
   REQUIRE(thrownByAll(alone, [&](Communicator& comm) { train(comm, options); }).text ==
-          "train: sync_batch_norm with remainder uneven: the last step of an epoch has 1 samples "
-          "for 2 micro-batches at MAX of elastic, and each must have one");
+          "train: sync_batch_norm with remainder uneven: the last step of an epoch has 1 sample, "
+          "but 2 micro-batches (with MAX ranks of elastic); each needs at least one sample");
 }
 
 // Proves: the first layer's mean, which is linear in the samples, is that of the whole batch, with

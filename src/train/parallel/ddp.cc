@@ -133,8 +133,8 @@ void requireStatistics(const Setup& setup, Samples& samples) {
   if (!options.sync_batch_norm || static_cast<std::int64_t>(rest) >= parts) return;
   throw Error(ErrorCode::invalid_argument,
               "train: sync_batch_norm with remainder uneven: the last step of an epoch has " +
-                  std::to_string(rest) + " samples, but " + std::to_string(parts) +
-                  " micro-batches" +
+                  std::to_string(rest) + (rest == 1 ? " sample, but " : " samples, but ") +
+                  std::to_string(parts) + " micro-batches" +
                   (options.elastic.ranks.empty() ? "" : " (with MAX ranks of elastic)") +
                   "; each needs at least one sample");
 }

@@ -56,9 +56,9 @@ PipelineMesh pipelineMesh(const TrainOptions& options, int ranks) {
   result.options.batch /= pipelines;
   if (result.options.batch % options.accumulate != 0)
     refuse("batch is " + std::to_string(options.batch) + ", must be a multiple of " +
-           std::to_string(std::int64_t{pipelines} * options.accumulate) + " (" +
-           std::to_string(pipelines) + " pipelines x " + std::to_string(options.accumulate) +
-           " micro-batches by accumulate)");
+           (pipelines > 1 ? "the number of pipelines, " + std::to_string(pipelines) + ", times "
+                          : "") +
+           "accumulate, " + std::to_string(options.accumulate) + " micro-batches of one size");
   return result;
 }
 

@@ -188,9 +188,10 @@ TEST_CASE("meshes without a pipeline are refused, and plans name the exchange be
   CHECK(contains(refusal("shard=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   // The batch of the run, not the part of a pipeline.
-  CHECK(contains(refusal("data=2,pipe=2", 42),
-                 "batch is 42, must be a multiple of 2 pipelines x accumulate, 2 micro-batches of "
-                 "one size"));
+  CHECK(
+      contains(refusal("data=2,pipe=2", 42),
+               "batch is 42, must be a multiple of the number of pipelines, 2, times accumulate, 2 "
+               "micro-batches of one size"));
   CHECK(contains(refusal("data=2,pipe=4", 40), "its axes need 8 ranks in all"));
   TrainOptions grouped = meshRun("shard=2,pipe=2");
   grouped.gradients.groups = 2;
