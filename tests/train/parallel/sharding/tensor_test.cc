@@ -377,7 +377,7 @@ TEST_CASE("verification compares the weights that all ranks of a line have whole
     });
     INFO(thrown.text);
     CHECK(thrown.code == ErrorCode::mismatch);
-    CHECK(contains(thrown.text, "now: the ranks of a line have different values of 33."));
+    CHECK(contains(thrown.text, "now: the tensor-parallel ranks have different copies of 33."));
   }
 }
 
