@@ -90,8 +90,8 @@ struct Group {
     std::uint64_t ask = 0; ///< 0: the accused was not asked
     bool answered = false;
     /// The accused rank has left the group, so the accuser probably saw it close its connections.
-    bool hasLeft(const Ledger& ledger) const {
-      return failure.code == ErrorCode::peer_dead && ledger.hasLeft(failure.culprit);
+    bool hasLeft(const Ledger& whole) const {
+      return failure.code == ErrorCode::peer_dead && whole.hasLeft(failure.culprit);
     }
   };
   std::optional<Accusation> accusation;
