@@ -52,7 +52,7 @@ void checkClosedForm(const ClosedForm& form, const Counts& counts, const Violati
 }
 
 /// Whether some step has an operand for each contribution to a chunk of the output. A reduction in
-/// rank order has such a step. This costs far less than the flow of the data.
+/// rank order has such a step. This test costs far less than following the data.
 bool combinesAllAtOnce(std::span<const RankPlan> plans) {
   const Spec& spec = plans.front().spec;
   std::size_t wanted = 0;

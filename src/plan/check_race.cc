@@ -13,8 +13,8 @@
 namespace rondo::plan {
 namespace {
 
-/// Clocks of the nodes in `order`, in terms of one rank's lanes. The nodes are adjacent: those of
-/// the rank, or with `through_messages` all nodes.
+/// Clocks of the nodes in `order`, in terms of one rank's lanes. The nodes' numbers are contiguous:
+/// those of the rank, or with `through_messages` all.
 class Clocks {
  public:
   Clocks(const Graph& graph, std::span<const std::uint32_t> order, int rank, std::size_t lanes,

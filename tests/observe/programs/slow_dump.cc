@@ -35,7 +35,7 @@ int main() {
     for (float one = 1, more = 1; more > 0;) {
       more = comm.rank() == 0 && std::chrono::steady_clock::now() > end ? -2 : one;
       comm.allReduce(&more, &more, 1, rondo::DataType::float32, rondo::ReduceOp::sum);
-      std::this_thread::sleep_for(std::chrono::milliseconds(25)); // the pipe has room for the calls
+      std::this_thread::sleep_for(std::chrono::milliseconds(25)); // so that the dump fits the pipe
     }
     std::printf("rank %d lives\n", comm.rank());
   } catch (const rondo::Error& error) {

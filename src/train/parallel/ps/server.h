@@ -49,8 +49,8 @@ class Server {
   /// synchronization point is `steps` steps later.
   void begin(std::int64_t total, std::int64_t steps, double losses);
   /// Serves until all workers have ended, or until the run has done `steps` steps since the
-  /// synchronization point. An exception that is not a failure of the links aborts them, and the
-  /// communicator of the run, so that all ranks learn of it at once.
+  /// synchronization point. An exception aborts the links and the communicator of the run, so
+  /// that all ranks learn of it at once, unless another rank's death caused it.
   void serve(std::int64_t steps);
   bool ended() const { return open_ == 0; }
 
