@@ -92,16 +92,17 @@ inline bool takingLinesPays() {
 inline constexpr std::size_t kTakeMovedBelow = kLargeBodyBytes + 1;
 
 /// Where takingLinesPays(): if a result goes to slots in bodies of kLargeBodyBytes and above (whose
-/// lines receivers do not take), it is computed in blocks of this size, and each block is then
-/// copied to the slots. For a copy of this size memcpy() uses `rep movsb`, which replaces whole
-/// lines, while each store of a reduction waits until this core owns the line. AMD Zen 5, AllReduce
-/// of 2 processes by direct, us, computed in the slots / copied to them: 256 KiB 8.9 / 9.4, 1 MiB
-/// 44 / 48, and while the cores did not share a cache 32 / 18 and 125 / 56. Blocks of 32 KiB are as
-/// fast. Zen 3 and Zen 4 were not measured.
+/// lines receivers do not take), it may be computed in blocks of this size, each of which is then
+/// copied to the slots. engine::FasterWay measures whether this is faster. For a copy of this size
+/// memcpy() uses `rep movsb`, which replaces whole lines, while each store of a reduction waits
+/// until this core owns the line. AllReduce of 2 processes by direct, us, computed in the slots /
+/// copied to them. AMD Zen 5: 256 KiB 8.9 / 9.4, 1 MiB 44 / 48, and while the cores did not share a
+/// cache 32 / 18 and 125 / 56. Zen 3: 1 MiB 87 / 97, and while the cores did not share a cache
+/// about the same. Blocks of 32 KiB are as fast.
 inline constexpr std::size_t kCopiedBlock = std::size_t{16} << 10;
 
-/// Up to this size of the call's output, its parts that a rank lends are computed and copied in the
-/// same way, unless they are reduced in place. AMD Zen 5, mapped buffers, us, computed in the
+/// Up to this size of the call's output, its parts that a rank lends may be computed and copied in
+/// the same way, unless they are reduced in place. AMD Zen 5, mapped buffers, us, computed in the
 /// output / copied to it. While the cores shared a cache: 256 KiB 8.1 / 8.7, 1 MiB 33 / 35, 4 MiB
 /// 138 / 141. While they did not: 256 KiB 27 / 17, 1 MiB 95 / 61, 4 MiB 366 / 246, 16 MiB 1189 /
 /// 1220.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/fabric.h"
+#include "engine/faster_way.h"
 #include "engine/open_loans.h"
 #include "kernels/reduce.h"
 #include "plan/plan.h"
@@ -42,6 +43,7 @@ struct BoundStep {
   /// Reduces, and may copy its result to the slots of the peers or to the output that it lends: see
   /// transport::kCopiedBlock and kCopiedResult; set when connected.
   bool copies_result = false;
+  mutable FasterWay result_way; ///< first: copies its result, if copies_result
   /// See SlotRing::release(); set when connected.
   std::size_t take_below = transport::kLargeBodyBytes;
   /// The sender may copy messages of later tiles to the output before this rank gets to them; set

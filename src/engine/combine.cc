@@ -48,12 +48,12 @@ void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
   advance(operands, -static_cast<std::ptrdiff_t>(count * element));
 }
 
-/// Whether combineAndCopy() is faster than reducing into the outputs: if the result also goes to
-/// slots. Also if the step's own output is the only one, because the step lends this memory: peers
-/// read it in the call before, so their cores hold its lines. But not if it is an input too: then
-/// this rank has just read these lines.
+/// Whether to call combineAndCopy() in place of reducing into the outputs. It may be faster if the
+/// result also goes to slots. Also if the step's own output is the only one, because the step lends
+/// this memory: peers read it in the call before, so their cores hold its lines. But not if it is
+/// an input too: then this rank has just read these lines.
 bool copiesResult(const BoundPlan& plan, const BoundStep& step, const Operands& operands) {
-  if (!step.copies_result) return false;
+  if (!step.copies_result || !step.result_way.isFirst()) return false;
   const auto [ins, in_count, outs, out_count] = operands;
   if (!step.has_output || out_count > 1) return out_count > 0;
   return plan.of_output.end - plan.of_output.begin <= transport::kCopiedResult &&

@@ -8,6 +8,7 @@
 
 #include "base/copy.h"
 #include "base/crc32c.h"
+#include "base/ticks.h"
 #include "engine/bodies.h"
 #include "engine/fast_path.h"
 #include "engine/message_checks.h"
@@ -273,9 +274,15 @@ void StepRunner::combineAll(const Run& run, const BoundStep& step, const Operand
 }
 
 void StepRunner::compute(const Run& run, const BoundStep& step, std::size_t tile) {
+  std::uint64_t begin = 0;
+  if (step.copies_result) {
+    step.result_way.choose();
+    begin = base::ticks();
+  }
   for (std::size_t s = 0; s < step.segments.size(); ++s)
     if (const std::size_t count = step.segments[s].count; count > 0)
       combineAll(run, step, operandsOf(run, step, tile, s), count);
+  if (step.copies_result) step.result_way.took(base::ticks() - begin);
 }
 
 /// Sends the message of a BoundStep::sends_early to the peers for which offerOf() has returned no
