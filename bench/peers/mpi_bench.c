@@ -12,7 +12,7 @@
 // call, whose input is written anew. Ranks meet in a barrier on a second communicator before what is
 // timed.
 // Results are checked once per size. Rank r runs on core r modulo the cores it may use.
-// Compiled with -DUCC, and with ucc_shim.c, the timed calls are UCC's.
+// Compiled with -DSHIM, and with ucc_shim.c or oneccl_shim.cc, it times the calls of UCC or oneCCL.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef UCC // ucc_shim.c
+#ifdef SHIM // ucc_shim.c, oneccl_shim.cc
+const char *shim_version(void);
 void shim_open(void);
 void shim_close(void);
 void shim_call(int which, float *in, float *out, int count);
@@ -58,7 +59,7 @@ static const Collective kCollectives[] = {
 };
 
 static void call(const Collective *which, float *in, float *out, int count) {
-#ifdef UCC
+#ifdef SHIM
   shim_call((int)(which - kCollectives), in, out, count);
 #else
   const MPI_Comm comm = MPI_COMM_WORLD;
@@ -161,14 +162,23 @@ static float *buffer(long long bytes, int blocks) {
 }
 
 int main(int argc, char **argv) {
+#ifdef SHIM // oneCCL requires this level
+  int level;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+#else
   MPI_Init(&argc, &argv);
+#endif
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (argc > 1 && !strcmp(argv[1], "version")) {
+#ifdef SHIM
+    printf("%s\n", shim_version());
+#else
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     MPI_Get_library_version(text, &length);
     printf("%s\n", text);
+#endif
     MPI_Finalize();
     return 0;
   }
@@ -180,7 +190,7 @@ int main(int argc, char **argv) {
     if (rank == 0) fprintf(stderr, "usage: mpi_bench COLLECTIVE BYTES...\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
-#ifdef UCC
+#ifdef SHIM
   shim_open();
 #endif
   MPI_Comm control;
@@ -205,7 +215,7 @@ int main(int argc, char **argv) {
       MPI_Abort(MPI_COMM_WORLD, 4);
     }
   }
-#ifdef UCC
+#ifdef SHIM
   shim_close();
 #endif
   free(in);
