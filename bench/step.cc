@@ -1,16 +1,28 @@
 // Measures one message of each transport, and one small call of the library. Both ranks run in one
 // thread, so that only the path itself is timed. `bench/instructions` counts its instructions.
 //
+// The benchmarks "two cores/" run the two ranks in two threads, each bound to a core. Those of the
+// floor only write and read 8 B in shared memory, without the library: one way, as a call with a
+// root must at least, or both ways, as an AllReduce must. The others are calls of the library.
+// Their times over the floor's say how much the library adds:
+//     bench_step --benchmark_filter='two cores' --benchmark_repetitions=5
+//         --benchmark_enable_random_interleaving=true --benchmark_report_aggregates_only=true
+//
 // bench_step [Google Benchmark's options]
 // bench_step --calls N TRANSPORT COLLECTIVE BYTES
 //     N calls of broadcast, scatter, gather or reduce between two ranks with blocks of BYTES, for
 //     counting: the root's instructions are in callsOfRoot(), the other rank's in callsOfOther()
 #include <benchmark/benchmark.h>
+#include <sched.h>
 
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "rondo/communicator.h"
@@ -58,6 +70,120 @@ void broadcasts(benchmark::State& state, const std::string& transport) {
   double value = 1;
   connect([&] { broadcast(ranks, value); });
   for (auto _ : state) broadcast(ranks, value);
+}
+
+/// Binds the calling thread to the first of these processors, or to the second.
+void bind(const cpu_set_t& all, int which) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &all) && which-- == 0) CPU_SET(core, &one);
+  sched_setaffinity(0, sizeof one, &one);
+}
+
+/// Runs near() in this thread and far() in another one, each on its own core and equally often.
+/// Measures near(). If far() is late, near() waits as soon as the memory between them is full.
+template <class Near, class Far>
+void onTwoCores(benchmark::State& state, const Near& near, const Far& far) {
+  cpu_set_t all;
+  sched_getaffinity(0, sizeof all, &all);
+  if (CPU_COUNT(&all) < 2) return state.SkipWithError("needs two processors");
+  std::atomic<bool> runs = false;
+  std::thread other([&, calls = state.max_iterations] {
+    bind(all, 1);
+    runs.store(true);
+    for (benchmark::IterationCount i = 0; i < calls; ++i) far();
+  });
+  bind(all, 0);
+  while (!runs.load()) continue;
+  for (auto _ : state) near();
+  other.join();
+  sched_setaffinity(0, sizeof all, &all);
+}
+
+/// What SlotRing does for messages of 8 B, without all else that it can do: the producer writes the
+/// body and then its number, two messages to a cache line, and prefetches the next line; the
+/// consumer polls the number.
+class BareRing {
+ public:
+  void send(std::uint64_t body) {
+    // The consumer's count is in another core's cache, so it is read only when the ring seems full.
+    while (written_ == free_until_)
+      free_until_ = consumed_.load(std::memory_order_acquire) + kMessages;
+    Message& message = messages_[written_ % kMessages];
+    message.body = body;
+    message.number.store(++written_, std::memory_order_release);
+    if (written_ % 2 == 0) prefetchForWriting(messages_[written_ % kMessages]);
+  }
+  std::uint64_t receive() {
+    Message& message = messages_[read_ % kMessages];
+    while (message.number.load(std::memory_order_acquire) != read_ + 1) continue;
+    const std::uint64_t body = message.body;
+    consumed_.store(++read_, std::memory_order_release);
+    return body;
+  }
+
+ private:
+  static constexpr std::uint64_t kMessages = 512;
+  struct alignas(32) Message {
+    std::atomic<std::uint64_t> number{0};
+    std::uint64_t body = 0;
+  };
+  static void prefetchForWriting(Message& message) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(message)); // __builtin_prefetch() would only share the line
+#else
+    __builtin_prefetch(&message, 1);
+#endif
+  }
+  alignas(128) std::array<Message, kMessages> messages_;
+  alignas(128) std::uint64_t written_ = 0, free_until_ = kMessages; // the producer's
+  alignas(128) std::uint64_t read_ = 0;                             // the consumer's
+  alignas(128) std::atomic<std::uint64_t> consumed_{0};
+};
+
+void floorOneWay(benchmark::State& state, bool root_sends) {
+  BareRing ring;
+  std::uint64_t in = 1;
+  const auto send = [&] {
+    benchmark::DoNotOptimize(in);
+    ring.send(in);
+  };
+  const auto receive = [&] { benchmark::DoNotOptimize(ring.receive()); };
+  if (root_sends) onTwoCores(state, send, receive);
+  else onTwoCores(state, receive, send);
+}
+
+/// Each rank adds the other's value to its own.
+void floorBothWays(benchmark::State& state) {
+  BareRing to, fro;
+  const auto rank = [](BareRing& out, BareRing& in) {
+    return [&out, &in, mine = std::uint64_t{1}]() mutable {
+      benchmark::DoNotOptimize(mine);
+      out.send(mine);
+      benchmark::DoNotOptimize(mine + in.receive());
+    };
+  };
+  auto near = rank(to, fro), far = rank(fro, to);
+  onTwoCores(
+      state, [&] { near(); }, [&] { far(); });
+}
+
+/// Calls of the library with blocks of 8 B; rank 0, which is measured, is the root.
+void calls(benchmark::State& state, const std::string& transport, rondo::Collective which) {
+  auto ranks = pair(transport);
+  std::array<std::array<double, 2>, 2> in{}, out{};
+  const auto rank = [&](std::size_t r) {
+    return [&, r,
+            call = rondo::CollectiveCall{which, in[r].data(), out[r].data(), 1, DataType::float64,
+                                         rondo::ReduceOp::sum, 0}] { ranks[r].call(call); };
+  };
+  const auto near = rank(0), far = rank(1);
+  connect([&] {
+    near();
+    far();
+  });
+  onTwoCores(state, near, far);
 }
 
 /// Calls that follow each other without waiting: the ring of a channel has room for them.
@@ -110,6 +236,16 @@ int main(int argc, char** argv) {
     benchmark::RegisterBenchmark(("broadcast 8 B, root+other/" + transport.name).c_str(),
                                  broadcasts, transport.name);
   }
+  using benchmark::RegisterBenchmark;
+  RegisterBenchmark("two cores/floor/root sends", floorOneWay, true)->UseRealTime();
+  RegisterBenchmark("two cores/floor/root receives", floorOneWay, false)->UseRealTime();
+  RegisterBenchmark("two cores/floor/both ways", floorBothWays)->UseRealTime();
+  using rondo::Collective;
+  for (const Collective which : {Collective::broadcast, Collective::scatter, Collective::gather,
+                                 Collective::reduce, Collective::allreduce})
+    RegisterBenchmark(("two cores/shm/" + std::string(rondo::name(which))).c_str(), calls, "shm",
+                      which)
+        ->UseRealTime();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();
