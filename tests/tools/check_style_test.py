@@ -45,6 +45,9 @@ CASES = [
     ("src/README.md", "one\n`src/gone`\n", "src/README.md:2: src/gone does not exist"),
     ("src/README.md", "[one](gone.md#part)\n", "src/README.md:1: gone.md does not exist"),
     ("src/README.md", "`gone()` `fine()` `MPI_Init()`\n", "src/README.md:1: gone() does not exist"),
+    ("src/README.md", '| `fine_test.cc`, "a fine case", "a fine ..."; "it" | "any" |\n', None),
+    ("src/README.md", '| "any" | `fine_test.cc`: one, "a fine case", "gone" |\n',
+     'src/README.md:1: fine_test.cc, "gone" does not exist'),
     ("src/g.cc", "int a;\n// See\n// gone.h.\n", "src/g.cc:3: gone.h does not exist"),
     ("src/g.cc", "// See base/fine.cc.\n", "src/g.cc:1: base/fine.cc does not exist"),
     ("src/g.cc", "/* a\n   gone() */\n", "src/g.cc:2: gone() does not exist"),
@@ -72,6 +75,7 @@ def main():
             (root / path).write_text(text)
             (root / "src").mkdir(exist_ok=True)
             (root / "src/fine.cc").write_text("int fine();\n")
+            (root / "src/fine_test.cc").write_text('TEST_CASE("it: a fine "\n    "case") {}\n')
             code, output = run(tool, "--root", folder)
         if (said is None) != (code == 0) or (said or "") not in output:
             failures.append(f"{path}: expected {said}, got\n{output}")
