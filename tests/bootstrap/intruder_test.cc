@@ -349,6 +349,25 @@ TEST_CASE("a member that misbehaves counts as dead, and the other ranks get its 
   }
 }
 
+// The hub cannot tell a lie from what a rank has seen.
+TEST_CASE("a member is believed: it can fail a communicator and blame a rank, and is named too") {
+  Site site(3);
+  std::vector<Failure> failures(3);
+  const auto outcomes = runRanks(3, [&](int rank) {
+    const auto membership = Membership::join(site.member(rank, 3));
+    const SessionPtr session = membership->open(20s);
+    if (rank == 2) session->fail({ErrorCode::transport, "a lie", 1});
+    expect(awaitFailure(*session, 20s), "the session fails");
+    failures[static_cast<std::size_t>(rank)] = session->failure();
+  });
+  CHECK(troubles(outcomes) == "");
+  for (const Failure& failure : failures) {
+    CHECK(failure.code == ErrorCode::transport);
+    CHECK(failure.text.find("rank 2 reports: a lie") != std::string::npos);
+    CHECK(failure.culprit == 1);
+  }
+}
+
 TEST_CASE("a unique id with any damaged bit is refused") {
   IdContent content;
   content.job = 99;

@@ -1,4 +1,5 @@
-// Proves: without a secret only processes of the same user can connect, whatever they send.
+// Proves: without a secret, and over Unix sockets, only processes of the same user can connect,
+// whatever they send.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,8 +54,9 @@ int socketOf(const SocketAddress& address) {
   return ::socket(toNative(address).storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }
 
-/// The dialing side's whole handshake with an absent secret: 0 if it was accepted.
-int intrude(const SocketAddress& address) {
+/// The dialing side's whole handshake: 0 if it was accepted. `key`: of an absent secret, if not
+/// given.
+int intrude(const SocketAddress& address, const Key& key = {}) {
   const int fd = socketOf(address);
   const NativeAddress native = toNative(address);
   if (::connect(fd, native.get(), native.length) != 0) return 1;
@@ -63,7 +65,7 @@ int intrude(const SocketAddress& address) {
   std::array<std::byte, 1> welcome{};
   if (!sendAll(fd, hello) || !receiveAll(fd, reply)) return 7;
   const auto nonce = handshake::decodeReply(reply).nonce;
-  if (!sendAll(fd, handshake::dialerProof({}, hello, nonce)) || !receiveAll(fd, welcome)) return 8;
+  if (!sendAll(fd, handshake::dialerProof(key, hello, nonce)) || !receiveAll(fd, welcome)) return 8;
   return 0;
 }
 
@@ -106,6 +108,19 @@ TEST_CASE(
     Host with_secret(address);
     CHECK(statusOf(asAnother([&] { return intrude(with_secret.acceptor.address()); })) == 8);
   }
+}
+
+TEST_CASE("over a Unix socket another user's process is refused, also if it knows the secret") {
+  if (!mayChangeUser()) {
+    WARN("skipped: only root may become another user");
+    return;
+  }
+  Host host(unixAddress());
+  const Key key = handshake::keyOf(host.secret);
+  CHECK(intrude(host.acceptor.address(), key) == 0);
+  const int status = statusOf(asAnother([&] { return intrude(host.acceptor.address(), key); }));
+  CHECK(status == 7);
+  CHECK(host.rejects(1));
 }
 
 TEST_CASE("without a secret a dial proves nothing to another user's listener") {

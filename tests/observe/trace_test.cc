@@ -311,6 +311,16 @@ TEST_CASE("a trace does not overwrite a file") {
   CHECK_FALSE(Trace::open(folder.file("t"), who)->writes());
 }
 
+TEST_CASE("only its user may read a trace") {
+  using std::filesystem::perms;
+  const TemporaryFolder folder;
+  CHECK(Trace::open(folder.file("t"), {7, 8, 0, 1, "self"})->writes());
+  constexpr perms kOthers = perms::group_all | perms::others_all;
+  const std::string file = filesOf(folder.file("t")).at(0);
+  CHECK((std::filesystem::status(folder.file("t")).permissions() & kOthers) == perms::none);
+  CHECK((std::filesystem::status(file).permissions() & kOthers) == perms::none);
+}
+
 TEST_CASE("a folder that cannot be written: the job runs without a trace, and says so") {
   const Outcome outcome = shell("RONDO_TRACE=/nowhere/x $RONDO run -p 2 -- " RONDO_TEST_PROGRAMS
                                 "/program_traced plain 10");
