@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -45,6 +46,7 @@ struct SimulateRow {
   model::Outcome outcome;
   /// Why it was not simulated; empty if it was. Then the outcome has only the time of the formula.
   std::string too_large;
+  double building = 0, running = 0; ///< seconds of processor time: plans of all ranks; events
 
   bool ends() const { return outcome.stuck.empty(); }
   /// 0 if the call takes no time.
@@ -61,6 +63,23 @@ struct SimulateRow {
     return std::max_element(std::begin(parts), std::end(parts))->second;
   }
 };
+
+/// How fast the simulator was; empty if nothing was simulated.
+std::string eventsText(const std::vector<SimulateRow>& rows) {
+  std::uint64_t events = 0;
+  double building = 0, running = 0;
+  for (const SimulateRow& row : rows) {
+    events += row.outcome.events;
+    building += row.building;
+    running += row.running;
+  }
+  if (events == 0) return "";
+  return "\n" + std::to_string(events) + " events in " + timeText(running) + " of processor time" +
+         (running > 0 ? ", " + formatted("%.3g", static_cast<double>(events) / running * 1e-6) +
+                            " million a second"
+                      : "") +
+         "; building the plans took " + timeText(building) + "\n";
+}
 
 std::string simulatedTable(const std::vector<SimulateRow>& rows) {
   Columns columns;
@@ -84,7 +103,7 @@ std::string simulatedTable(const std::vector<SimulateRow>& rows) {
                  timeText(o.terms.bytes), timeText(o.terms.reduction), timeText(o.terms.contention),
                  std::to_string(o.tiles), std::to_string(o.messages)});
   }
-  std::string text = columns.text();
+  std::string text = columns.text() + eventsText(rows);
   for (const SimulateRow& row : rows)
     if (!row.too_large.empty())
       text += row.algorithm + " of " + bytesText(row.bytes) +
@@ -103,6 +122,21 @@ struct Simulation {
   std::optional<plan::ImportedPlans> imported = {}; ///< in place of an algorithm
 };
 
+/// Processor time of this process in seconds.
+double processorTime() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+/// Sets the row's outcome and processor times. `arguments`: of model::Simulation.
+template <class... Arguments>
+void run(SimulateRow& row, const model::Blocks& blocks, const model::Observer& observer,
+         const Arguments&... arguments) {
+  const double begin = processorTime();
+  const model::Simulation simulation(arguments...);
+  const double built = processorTime();
+  row.outcome = simulation.run(blocks, observer);
+  row.building = built - begin;
+  row.running = processorTime() - built;
+}
+
 SimulateRow simulatedRow(const std::string& word, const Simulation& what, std::size_t bytes,
                          bool in_place, const model::Observer& observer) {
   const model::Blocks blocks{
@@ -110,10 +144,9 @@ SimulateRow simulatedRow(const std::string& word, const Simulation& what, std::s
                static_cast<double>(blocksOfSize(what.spec.collective, what.spec.ranks)),
       .in_place = in_place};
   const model::Network network = what.planned.network();
-  SimulateRow row{word, bytes, {}, {}};
+  SimulateRow row{.algorithm = word, .bytes = bytes, .outcome = {}, .too_large = {}};
   if (what.imported) {
-    row.outcome =
-        model::simulate(what.imported->plans, what.spec.layout, blocks, network, observer);
+    run(row, blocks, observer, what.imported->plans, what.spec.layout, network);
     return row;
   }
   const plan::Choice choice = plan::parseChoice(word);
@@ -121,7 +154,7 @@ SimulateRow simulatedRow(const std::string& word, const Simulation& what, std::s
   try {
     if (spec.ranks > kMostSimulated)
       throw model::TooLarge("more than " + std::to_string(kMostSimulated) + " ranks");
-    row.outcome = model::simulate(*choice.algorithm, spec, blocks, network, observer);
+    run(row, blocks, observer, *choice.algorithm, spec, network);
   } catch (const model::TooLarge& error) {
     row.too_large = error.what();
     row.outcome.seconds = model::closedForm(*choice.algorithm, spec, blocks, network);
@@ -180,6 +213,8 @@ std::string simulatedJson(const std::vector<SimulateRow>& rows, const Simulation
     }
     one["tiles"] = o.tiles;
     one["messages"] = o.messages;
+    one["events"] = o.events;
+    one["processor_s"] = {{"plans", row.building}, {"events", row.running}};
     one["sent_by_all"] = o.total_sent;
     one["sent_by_busiest"] = o.max_sent;
     json["rows"].push_back(std::move(one));

@@ -64,11 +64,12 @@ struct Terms {
 };
 
 struct Outcome {
-  double seconds = 0;                     ///< until the last rank is done
-  Terms terms;                            ///< add up to `seconds`
-  std::string stuck;                      ///< why the collective never ends; empty if it does
-  std::uint64_t events = 0, messages = 0; ///< messages of all ranks and tiles
-  double total_sent = 0, max_sent = 0;    ///< bytes: of all ranks; of the rank that sends most
+  double seconds = 0;                  ///< until the last rank is done
+  Terms terms;                         ///< add up to `seconds`
+  std::string stuck;                   ///< why the collective never ends; empty if it does
+  std::uint64_t events = 0;            ///< simulated: each step once, and each arrival of a message
+  std::uint64_t messages = 0;          ///< of all ranks and tiles
+  double total_sent = 0, max_sent = 0; ///< bytes: of all ranks; of the rank that sends most
   std::size_t tiles = 1;
   bool folded = false; ///< all ranks do the same at the same time, so that one stood for all
 };

@@ -84,6 +84,7 @@ void Simulator::start(std::uint32_t id, const Clock& ready) {
   lane.begin = ready.time;
   lane.clock = end;
   if (end.time == ready.time) { // it did not occupy the processor, which others may wait for
+    ++instant_;
     finish(id);
     return release(core, lane);
   }
@@ -182,7 +183,6 @@ void Simulator::finish(std::uint32_t id) {
   const Program& program = programOf(lane);
   const Op& op = program.ops[lane.op];
   const Clock clock = lane.clock;
-  ++steps_;
   if (observer_)
     observer_({static_cast<int>(lane.rank), lane.number, lane.op - program.lanes[lane.number],
                lane.tile, lane.begin, clock.time});

@@ -42,7 +42,7 @@ class Simulator {
   void run();
   double seconds() const { return end_.time; }
   const Terms& terms() const { return end_.terms; }
-  std::uint64_t events() const { return events_.added() + steps_; }
+  std::uint64_t events() const { return events_.added() + instant_; }
   /// Why some lanes have steps left; empty if all are done.
   std::string stuck() const;
 
@@ -153,7 +153,7 @@ class Simulator {
   std::deque<std::pair<std::uint32_t, Clock>> todo_; ///< lanes whose next step can run
   std::vector<std::uint32_t> freed_; ///< lanes whose step is done, whose processors are still busy
   EventQueue events_;
-  std::uint64_t steps_ = 0;
+  std::uint64_t instant_ = 0; ///< steps that took no time, for which no event was queued
   Clock end_;
 };
 

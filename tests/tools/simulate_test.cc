@@ -89,6 +89,24 @@ TEST_CASE("simulate: a dead link is named, a trace has every step, wrong options
   CHECK(outdated.err.find("p.json:2: version 7 is not 1") != std::string::npos);
 }
 
+// Proves: each step and each message is one event, and both outputs tell the number.
+TEST_CASE("simulate: says how many events it simulated", "[simulate]") {
+  // Each of 4 ranks does 7 steps and gets 6 messages. A straggler keeps one from standing for all.
+  const std::string call =
+      "$RONDO simulate allreduce -p 4 --algorithm ring --bytes 64K --straggler 0=x2";
+  const Outcome json = shell(call + " --json"), table = shell(call);
+  REQUIRE(json.status == 0);
+  const auto row = nlohmann::json::parse(json.out)["rows"][0];
+  CHECK(row["messages"] == 4 * 6);
+  CHECK(row["events"] == 4 * 7 + 4 * 6);
+  CHECK(row["processor_s"].contains("plans"));
+  CHECK(row["processor_s"].contains("events"));
+  CHECK(table.out.find("\n52 events in ") != std::string::npos);
+  CHECK(table.out.find("; building the plans took ") != std::string::npos);
+  const Outcome formula = shell("$RONDO simulate -p 131072 --algorithm ring");
+  CHECK(formula.out.find(" events ") == std::string::npos);
+}
+
 TEST_CASE("simulate: a trace tells steps of a nanosecond apart, however late they are",
           "[simulate]") {
   const TemporaryFolder folder;
