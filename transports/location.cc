@@ -61,7 +61,8 @@ void Location::write(base::Writer& out) const {
 }
 
 Location Location::read(base::Reader& in) {
-  if (in.u8() != kVersion) in.fail("has an unknown version");
+  if (const int version = in.u8(); version != kVersion)
+    in.fail("is of version " + std::to_string(version) + ", wanted " + std::to_string(kVersion));
   Location out;
   in.raw(std::span<std::byte>(out.scope.boot));
   out.scope.network = in.u64();

@@ -135,6 +135,10 @@ void Hub::Impl::accept(net::Accepted peer) {
                              },
                              [weak, size, rank](const std::string& why) {
                                if (const auto self = weak.lock()) self->lost(size, rank, why);
+                             },
+                             [weak, size, rank](int version) {
+                               if (const auto self = weak.lock())
+                                 self->lostFor(version, size, rank);
                              }});
   member->silence.heard(Clock::now());
   member->echo.heard(Clock::now());

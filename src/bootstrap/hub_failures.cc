@@ -231,6 +231,14 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
   endIfAllGone(world);
 }
 
+void Hub::Impl::lostFor(int version, int size, int rank) {
+  const std::string text = "rank " + std::to_string(rank) + " " +
+                           differentVersions(version, "the host of the control plane");
+  if (const auto found = worlds_.find(size); found != worlds_.end() && !stopped_)
+    failGroup(found->second, *found->second.root, {ErrorCode::init_failed, text, rank});
+  lost(size, rank, text);
+}
+
 void Hub::Impl::failRank(World& world, int rank, const Cause& cause, bool leaves) {
   if (world.awaited.contains(rank)) failed_coming_.try_emplace(rank, cause);
   const auto groups = world.groups;

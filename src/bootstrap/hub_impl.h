@@ -112,6 +112,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void accuse(World& world, Group& group, int accuser, const Failure& failure);
   void decideAccusation(World& world, Group& group);
   void lost(int size, int rank, const std::string& why);
+  /// Its frames are of this other version.
+  void lostFor(int version, int size, int rank);
   /// Fails an incomplete rendezvous if a rank ended before it joined.
   void failForEnded(World& world);
   /// Fails every communicator that the rank is still in.
@@ -171,7 +173,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void knock(net::Accepted peer);
   void seat(const World& world, const frames::Seat& first);
   void giveSeats();
-  void newcomerLost(std::uint64_t number);
+  void newcomerLost(std::uint64_t number, const std::string& why);
   /// Ends the connections of all newcomers; tells those without a rank why.
   void refuseNewcomers(const std::string& why);
 

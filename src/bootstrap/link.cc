@@ -94,6 +94,27 @@ void Link::end(const std::string& why) {
   if (closed) closed(why);
 }
 
+void Link::endFor(int version) {
+  sendBytes(frames::Type::refused, {}); // a peer reads its version only
+  if (const auto other = std::exchange(handlers_.other_version, {})) {
+    handlers_.closed = nullptr;
+    shut();
+    return other(version);
+  }
+  end("it " + differentVersions(version, "this process"));
+}
+
+std::string differentVersions(int theirs, const std::string& own) {
+  return "has version " + std::to_string(theirs) + " of Rondo's control protocol, but " + own +
+         " has version " + std::to_string(kVersion) +
+         ": all ranks of a job need the same build of Rondo";
+}
+
+std::string unknownVersion(const std::string& own) {
+  return "may have another version of Rondo's control protocol than " + own + " (" +
+         std::to_string(kVersion) + ")";
+}
+
 net::Mac Link::mac(bool outgoing, std::uint64_t sequence, std::span<const std::byte> bytes) const {
   const bool by_hub = (side_ == Side::hub) == outgoing;
   base::Writer number;
@@ -212,7 +233,7 @@ void Link::parse() {
       return end("it sent a control frame that is not authentic");
     base::Reader body(signed_part.subspan(kLengthBytes), "a control frame");
     try {
-      if (body.u8() != kVersion) body.fail("is of an unknown version");
+      if (const int version = body.u8(); version != kVersion) return endFor(version);
       const std::uint8_t type = body.u8();
       if (type < 1 || type > static_cast<std::uint8_t>(frames::kLastType))
         body.fail("is of unknown type " + std::to_string(type));

@@ -26,6 +26,9 @@ class Link : public std::enable_shared_from_this<Link> {
     /// The peer ended the connection, it broke, or a frame was invalid. Called once, and never
     /// after close().
     std::function<void(const std::string& why)> closed;
+    /// Called in place of closed() if a frame was of this other version. The peer has been sent a
+    /// frame, so it also learns that the versions differ. If this is empty, closed() is called.
+    std::function<void(int version)> other_version = {};
   };
 
   static std::shared_ptr<Link> open(std::shared_ptr<net::EventLoop> loop, net::Socket socket,
@@ -44,6 +47,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// them within three seconds. No handler is called afterwards.
   void close();
   bool open() const { return socket_ && parting_ == 0; }
+  /// Whether the peer has sent a frame.
+  bool heard() const { return received_ > 0; }
   /// Waits until no closed link of this process has frames to send. Any thread; does not wait on
   /// the loop thread.
   static void awaitParted();
@@ -66,6 +71,7 @@ class Link : public std::enable_shared_from_this<Link> {
   ssize_t sendSome(std::span<const std::byte> bytes);
   void watchFor(bool writing);
   void end(const std::string& why);
+  void endFor(int version);
   net::Mac mac(bool outgoing, std::uint64_t sequence, std::span<const std::byte> bytes) const;
 
   const std::shared_ptr<net::EventLoop> loop_;
@@ -82,5 +88,12 @@ class Link : public std::enable_shared_from_this<Link> {
   std::deque<std::vector<std::byte>> out_;
   std::size_t out_at_ = 0, out_bytes_ = 0;
 };
+
+/// What an error says of a peer whose frames are of another version: "has version 4 of ...".
+/// `own` is how the error names this side.
+std::string differentVersions(int theirs, const std::string& own);
+/// What an error says of a peer that closed its connection without a frame, as builds do that do
+/// not tell their version: "may have another version of ...".
+std::string unknownVersion(const std::string& own);
 
 } // namespace rondo::bootstrap

@@ -148,13 +148,22 @@ void Membership::connect(net::Socket socket, const net::Key& key) {
 
 void Membership::openLink(net::Socket socket, const net::Key& key) {
   const auto weak = weak_from_this();
+  const std::string own = "rank " + std::to_string(settings_.rank);
   link_ = Link::open(loop_, std::move(socket), key, Link::Side::member,
                      {[weak](Type type, base::Reader& in) {
                         if (const auto self = weak.lock()) self->received(type, in);
                       },
-                      [weak](const std::string& why) {
+                      [weak, own](const std::string& why) {
+                        const auto self = weak.lock();
+                        if (!self) return;
+                        const std::string what = "died (" + why + ")";
+                        const bool silent = !self->link_->heard();
+                        self->hubLost(ErrorCode::peer_dead,
+                                      silent ? what + ", or " + unknownVersion(own) : what);
+                      },
+                      [weak, own](int version) {
                         if (const auto self = weak.lock())
-                          self->hubLost(ErrorCode::peer_dead, "died (" + why + ")");
+                          self->hubLost(ErrorCode::init_failed, differentVersions(version, own));
                       }});
   frames::Join hello;
   hello.heartbeat_ms = static_cast<std::uint32_t>(settings_.heartbeat.count());

@@ -51,7 +51,11 @@ Newcomer::Newcomer(const IdContent& id, std::chrono::milliseconds limit, bool tl
     net::Socket socket = dialing.wait();
     const auto key = dialing.sessionKey();
     loop_->call([&] {
-      link_ = Link::open(loop_, std::move(socket), key, Link::Side::member, {frame, closed});
+      link_ = Link::open(loop_, std::move(socket), key, Link::Side::member,
+                         {frame, closed, [handlers](int version) {
+                            handlers("the host of their control plane " +
+                                     differentVersions(version, "this process"));
+                          }});
     });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::system) throw;
@@ -83,7 +87,12 @@ void Hub::Impl::knock(net::Accepted peer) {
   auto link = Link::open(loop_, std::move(peer.socket), peer.session_key, Link::Side::hub,
                          {[](Type, base::Reader&) { violation("it has no rank yet"); },
                           [weak, number](const std::string&) {
-                            if (const auto self = weak.lock()) self->newcomerLost(number);
+                            if (const auto self = weak.lock())
+                              self->newcomerLost(number, "died before it had joined");
+                          },
+                          [weak, number](int version) {
+                            if (const auto self = weak.lock())
+                              self->newcomerLost(number, differentVersions(version, "this job"));
                           }});
   std::string wrong;
   if (met()) wrong = "the ranks that it meant to join have met without it"; // a hub that took over
@@ -138,7 +147,7 @@ void Hub::Impl::giveSeats() {
     told[i]->send(Type::seated, frames::Seat{first + static_cast<int>(i), seats_->size});
 }
 
-void Hub::Impl::newcomerLost(std::uint64_t number) {
+void Hub::Impl::newcomerLost(std::uint64_t number, const std::string& why) {
   const auto found = newcomers_.find(number);
   if (found == newcomers_.end() || stopped_) return;
   const int rank = found->second.rank;
@@ -147,8 +156,7 @@ void Hub::Impl::newcomerLost(std::uint64_t number) {
   World& world = worlds_.at(seats_->size);
   if (world.members.contains(rank)) return; // it has joined, and needs this connection no more
   failGroup(world, *world.root,
-            {ErrorCode::init_failed,
-             "rank " + std::to_string(rank) + ", a new one, died before it had joined", rank});
+            {ErrorCode::init_failed, "rank " + std::to_string(rank) + ", a new one, " + why, rank});
 }
 
 void Hub::Impl::refuseNewcomers(const std::string& why) {

@@ -95,7 +95,9 @@ std::vector<std::byte> SocketAddress::encode() const {
 
 SocketAddress SocketAddress::decode(std::span<const std::byte> bytes) {
   base::Reader reader(bytes, "a socket address");
-  if (reader.u8() != kVersion) reader.fail("is of an unknown version");
+  if (const int version = reader.u8(); version != kVersion)
+    reader.fail("is of version " + std::to_string(version) + ", wanted " +
+                std::to_string(kVersion));
   const std::uint8_t family_byte = reader.u8();
   if (family_byte > static_cast<std::uint8_t>(Family::unix_abstract)) {
     reader.fail("is of an unknown family");

@@ -49,7 +49,9 @@ struct Location {
 
   static Location decode(const Address& address) {
     base::Reader in(address, "tcp address");
-    if (in.u8() != kAddressVersion) in.fail("has an unknown version");
+    if (const int version = in.u8(); version != kAddressVersion)
+      in.fail("is of version " + std::to_string(version) + ", wanted " +
+              std::to_string(kAddressVersion));
     Location out;
     out.sockets = in.u8();
     if (out.sockets < 1 || out.sockets > kMaxSockets)

@@ -39,7 +39,9 @@ struct Told {
 
   static Told decode(const Address& address, const Context& context) {
     base::Reader in(address, "ucx address");
-    if (in.u8() != kAddressVersion) in.fail("has an unknown version");
+    if (const int version = in.u8(); version != kAddressVersion)
+      in.fail("is of version " + std::to_string(version) + ", wanted " +
+              std::to_string(kAddressVersion));
     Told told;
     told.version = in.text(kMostVersion);
     const auto worker = in.blob(kMostAddressBytes);
