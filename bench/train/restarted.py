@@ -48,7 +48,10 @@ def train(file, batch):
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         done = saved["done"]
-    dist.init_process_group("gloo")
+    # The agent's store still has the addresses of the workers before the restart.
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    dist.init_process_group("gloo", store=dist.PrefixStore(f"turn {TURN}", store), rank=RANK,
+                            world_size=int(os.environ["WORLD_SIZE"]))
     parallel = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     loss_of = nn.CrossEntropyLoss()
     own = batch // dist.get_world_size()
