@@ -1,4 +1,4 @@
-// The same program on processors without AVX-512 and without AVX2, which QEMU emulates.
+// The same programs on processors without AVX-512, AVX2 and SSE4, which QEMU emulates.
 #include <set>
 #include <string>
 #include <vector>
@@ -61,6 +61,37 @@ TEST_CASE("reductions have the same bits on processors with and without AVX2 and
     else CHECK(std::set<std::string>{"set SCALAR", "set SSE2"}.contains(lines[0]));
     for (std::size_t i = 1; i < lines.size(); ++i) CHECK(lines[i] == expected[i]);
   }
+#else
+  WARN("skipped: this is no x86-64 processor");
+#endif
+}
+
+// Proves: the command, with its collectives, checksums, TLS and trainer, needs no instruction that
+// some x86-64 processor lacks. So no processor is too old.
+TEST_CASE("the command runs on the oldest x86-64 processor", "[release]") {
+#if defined(__x86_64__)
+  const std::string old = "qemu-x86_64 -cpu qemu64 "; // it lacks SSE4
+  if (shell(old + "-version").status != 0) {
+    WARN("skipped: there is no qemu-x86_64 (Debian: qemu-user)");
+    return;
+  }
+  // An emulated rank is slow, and must not count as unresponsive on a busy machine.
+  const std::string settings = "export RONDO_HEARTBEAT=60 RONDO_TIMEOUT=600\n";
+  for (const char* transport : {"RONDO_TRANSPORT=shm", "RONDO_TRANSPORT=tcp RONDO_CHECKSUM=1",
+                                "RONDO_TRANSPORT=tcp RONDO_TLS=1"}) {
+    INFO(transport);
+    const Outcome bench = shell(settings + transport + " $RONDO run -p 2 -- " + old +
+                                "$RONDO bench allreduce -b 64 -e 64K -f 32 -w 1 -n 1");
+    INFO(bench.err);
+    CHECK(bench.status == 0);
+    CHECK(bench.out.find("# Out of bounds values : 0 OK") != std::string::npos);
+  }
+  const Outcome train = shell(settings + "$RONDO run -p 2 -- " + old +
+                              "$RONDO train --model cnn --batch 16 --steps 1 --data "
+                              "synthetic:shape=1x28x28,train=32,test=8");
+  INFO(train.err);
+  CHECK(train.status == 0);
+  CHECK(train.out.find("test accuracy") != std::string::npos);
 #else
   WARN("skipped: this is no x86-64 processor");
 #endif
