@@ -1,8 +1,17 @@
-! Collectives of a Fortran program with mpif.h: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks,
-! a nonblocking call.
-program fortran_mpif
+! Collectives of a Fortran program: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks, a nonblocking call.
+! Compiled once for each way in which Fortran finds MPI (MPIF_H, USE_MPI or USE_MPI_F08 is defined).
+! With LARGE_COUNTS, mpi_f08 takes the large-count form on some ranks.
+program fortran
+#ifdef USE_MPI
+  use mpi
+#endif
+#ifdef USE_MPI_F08
+  use mpi_f08
+#endif
   implicit none
+#ifdef MPIF_H
   include 'mpif.h'
+#endif
   integer, parameter :: n = 1000
   double precision, asynchronous :: x(n)
   double precision :: y(n)
@@ -12,7 +21,12 @@ program fortran_mpif
   integer, allocatable :: counts(:), offsets(:), gathered(:)
   logical :: truth
   integer :: rank, ranks, i, ierror
+#ifdef USE_MPI_F08
+  type(MPI_Request) :: request
+  type(MPI_Datatype) :: absolute
+#else
   integer :: request, absolute
+#endif
 
   call MPI_Init(ierror)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
@@ -21,6 +35,17 @@ program fortran_mpif
   x = real(rank + 1, kind(x))
   call MPI_Allreduce(x, y, n, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, ierror)
   call check(all(y == ranks * (ranks + 1) / 2), 'Allreduce')
+
+#if defined(USE_MPI_F08) && defined(LARGE_COUNTS)
+  y = 0
+  if (mod(rank, 2) == 0) then
+    call MPI_Allreduce(x, y, int(n, MPI_COUNT_KIND), MPI_DOUBLE_PRECISION, MPI_SUM, &
+                       MPI_COMM_WORLD, ierror)
+  else
+    call MPI_Allreduce(x, y, n, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, ierror)
+  end if
+  call check(all(y == ranks * (ranks + 1) / 2), 'Allreduce with large counts on some ranks')
+#endif
 
   y = real(rank + 1, kind(x))
   call MPI_Allreduce(MPI_IN_PLACE, y, n, MPI_DOUBLE_PRECISION, MPI_MAX, MPI_COMM_WORLD, ierror)
@@ -63,7 +88,7 @@ program fortran_mpif
 
   call MPI_Barrier(MPI_COMM_WORLD, ierror)
   call MPI_Finalize(ierror)
-  if (rank == 0) print '(a)', 'fortran_mpif: ok'
+  if (rank == 0) print '(a)', 'fortran: ok'
 
 contains
 
