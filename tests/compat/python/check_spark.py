@@ -2,6 +2,8 @@
 
 Skipped where PySpark or a Java runtime is missing."""
 
+import ast
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -26,6 +28,7 @@ try:
 except ImportError as error:
     MISSING = str(error)
 
+NO_TORCH = [name for name in ("torch", "rondo_torch") if importlib.util.find_spec(name) is None]
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "src/compat/python/examples"
 RANKS = 2
 OPTIONS = {"spark.ui.enabled": "false", "spark.log.level": "OFF",
@@ -215,10 +218,10 @@ class Spark(unittest.TestCase):
 class Cluster(unittest.TestCase):
     """Two workers, each with executors of its own, in other processes than the driver."""
 
-    def example(self, *words):
+    def example(self, *words, master="local-cluster[2,1,1024]"):
         with tempfile.TemporaryDirectory() as folder:
             submit = pathlib.Path(pyspark.__file__).parent / "bin/spark-submit"
-            command = [str(submit), "--master", "local-cluster[2,1,1024]"]
+            command = [str(submit), "--master", master]
             for name, value in OPTIONS.items():
                 command += ["--conf", f"{name}={value}"]
             command += ["--conf", f"spark.executorEnv.PYTHONPATH={os.environ['PYTHONPATH']}"]
@@ -238,6 +241,18 @@ class Cluster(unittest.TestCase):
                            "--fail")
         self.assertIn("2 ranks, continued after step 100", out)
         self.assertGreater(float(out.split("accuracy ")[1].split(",")[0]), 0.8)
+
+    # Proves: in both modes the processes of Spark's TorchDistributor meet over Rondo, and DDP
+    # trains on them.
+    @unittest.skipIf(NO_TORCH, f"no module {' and '.join(NO_TORCH)}")
+    def test_torch_distributor(self):
+        for master, words in (("local[2]", ["--local"]), ("local-cluster[2,1,1024]", [])):
+            with self.subTest(master=master):
+                out = self.example(EXAMPLES / "spark_torch.py", *words, master=master)
+                found = ast.literal_eval(out[out.rindex("{"):out.rindex("}") + 1])
+                self.assertEqual((found["backend"], found["ranks"], found["equal weights"]),
+                                 ("rondo", 2, True))
+                self.assertGreater(found["accuracy"], 0.9)
 
 
 if __name__ == "__main__":
