@@ -263,8 +263,8 @@ class Run {
                             out;
       if (std::system(command.c_str()) != 0) failure_ += "\n(no stack of process " + pid + ")";
     }
-    const std::string report = RONDO_COMMAND " report " + folder_.file("dumps") + " > " +
-                               folder_.file("calls") + " 2>&1";
+    const std::string report =
+        RONDO_COMMAND " report " + folder_.file("dumps") + " > " + folder_.file("calls") + " 2>&1";
     if (std::system(report.c_str()) != 0) failure_ += "\n(no report of the calls)";
   }
 
