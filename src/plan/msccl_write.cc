@@ -238,6 +238,14 @@ class RankWriter {
   std::vector<std::size_t> numbers_;
 };
 
+/// As the value of an attribute.
+std::string escaped(std::string_view text) {
+  std::string written;
+  for (const char c : text)
+    written += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '"' ? "&quot;" : std::string(1, c);
+  return written;
+}
+
 } // namespace
 
 std::string_view mscclName(Collective collective) {
@@ -256,7 +264,7 @@ std::string mscclText(std::span<const RankPlan> plans, std::string_view name) {
     for (const Channel& channel : plan.channels) channels = std::max(channels, channel.index + 1);
     gpus += RankWriter(plan).text();
   }
-  return "<algo name=\"" + std::string(name) + "\" proto=\"Simple\" nchannels=\"" +
+  return "<algo name=\"" + escaped(name) + "\" proto=\"Simple\" nchannels=\"" +
          std::to_string(channels) + "\" nchunksperloop=\"" +
          std::to_string(blocks * plans.front().chunks_per_block) + "\" ngpus=\"" +
          std::to_string(plans.size()) + "\" coll=\"" + std::string(mscclName(spec.collective)) +

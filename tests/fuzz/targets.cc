@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <tuple>
 
@@ -16,10 +17,14 @@
 #include "model/profile_file.h"
 #include "net/connection.h"
 #include "net/handshake.h"
+#include "plan/check.h"
+#include "plan/msccl.h"
+#include "plan/registry.h"
 #include "planner/rules_file.h"
 #include "rondo/detail/hash.h"
 #include "rondo/error.h"
 #include "rondo/options.h"
+#include "tools/bench/bench.h"
 #include "topology/hwloc_file.h"
 #include "train/data/dataset.h"
 #include "train/loop/checkpoint.h"
@@ -309,6 +314,27 @@ std::vector<Bytes> topologySeeds() {
                   "cpuset=\"0x2\" gp_index=\"5\"/></object></object></topology>")};
 }
 
+/// What was read is written; what is written is read again as the same.
+bool msccl(Input input) {
+  return takes(ErrorCode::invalid_argument, [&] {
+    const auto first = plan::parseMsccl(textOf(input), "fuzz");
+    const std::string text = plan::mscclText(first.plans, first.name);
+    const auto second = plan::parseMsccl(text, "written");
+    require(second.name == first.name);
+    require(plan::mscclText(second.plans, second.name) == text);
+  });
+}
+
+std::vector<Bytes> mscclSeeds() {
+  const auto seed = [](const char* algorithm, Collective collective, int ranks) {
+    return bytesOf(plan::mscclText(
+        plan::buildAll(*plan::findAlgorithm(algorithm), {.collective = collective, .ranks = ranks}),
+        algorithm));
+  };
+  return {seed("ring", Collective::allreduce, 2), seed("ring", Collective::allgather, 3),
+          seed("tree", Collective::broadcast, 3), seed("pairwise", Collective::alltoall, 2)};
+}
+
 bool profile(Input input) {
   return takes(ErrorCode::data, [&] {
     const std::string text = model::profileText(model::parseProfile(textOf(input), "fuzz"));
@@ -333,7 +359,7 @@ std::vector<Bytes> rulesSeeds() {
           bytesOf("\xEF\xBB\xBF# two\r\nalgorithm,collective\r\ntree,bcast\r\n")};
 }
 
-// The environment ---------------------------------------------------------------------------------
+// The environment and the command line ------------------------------------------------------------
 
 /// The first byte chooses the variable.
 bool options(Input input) {
@@ -357,6 +383,29 @@ std::vector<Bytes> optionSeeds() {
   return all;
 }
 
+/// Each line is an argument.
+bool bench(Input input) {
+  std::vector<std::string> words;
+  std::istringstream lines(textOf(input));
+  for (std::string line; std::getline(lines, line);)
+    words.emplace_back(line.c_str()); // as main() gets it: without what follows a 0
+  return takes(ErrorCode::invalid_argument, [&] {
+    const auto config = tools::parseBench(words);
+    require(config.min_bytes <= config.max_bytes && config.ranks >= 1 && !config.types.empty() &&
+            !config.ops.empty() && !config.algorithms.empty());
+    require(config.root < config.ranks || !hasRoot(config.collective));
+  });
+}
+
+std::vector<Bytes> benchSeeds() {
+  return {bytesOf("allreduce\n-p\n4\n-b\n8\n-e\n64M\n-f\n4\n-n\n20\n-w\n1\n-m\n2\n-c\n1"),
+          bytesOf("allreduce\n--algorithm\nall\n--transport\nshm\n--mapped\n--deterministic\n"
+                  "--bind\n0,2-3\n-z\n0"),
+          bytesOf("reduce\n-d\nall\n-o\nsum,max\n-r\n1\n--threads\n-a\n2\n--time\nmedian\n-J\nout"),
+          bytesOf("allreduce\n--device\ncuda\n--ranks-per-gpu\n2\n-G\n5"),
+          bytesOf("allgather\n--rules\nnew.csv\n--algorithm\nring,bruck\n-i\n1M\n-b\n0")};
+}
+
 } // namespace
 
 std::span<const Target> targets() {
@@ -368,9 +417,11 @@ std::span<const Target> targets() {
       {"idx", idx, [] { return dataSeeds(idxFiles()); }},
       {"cifar", cifar, [] { return dataSeeds(cifarFiles()); }},
       {"topology", topology, topologySeeds},
+      {"msccl", msccl, mscclSeeds},
       {"profile", profile, profileSeeds},
       {"rules", rules, rulesSeeds},
       {"options", options, optionSeeds},
+      {"bench", bench, benchSeeds},
   };
   return all;
 }

@@ -73,6 +73,13 @@ TEST_CASE("MSCCL: every plan that can be written is read again, proved, and writ
   CHECK(written > 150);
 }
 
+TEST_CASE("MSCCL: any name is written so that it is read again") {
+  const auto plans =
+      buildAll(*findAlgorithm("ring"), {.collective = Collective::allreduce, .ranks = 2});
+  const std::string name = "\"a\" & 'b' < c";
+  CHECK(parseMsccl(mscclText(plans, name), "a.xml").name == name);
+}
+
 // Proves: a file of many ranks, whose steps move many chunks each, is within the reader's limits.
 TEST_CASE("MSCCL: exported plans of hundreds of ranks are read again") {
   const Spec spec{.collective = Collective::allreduce, .ranks = 512};

@@ -31,6 +31,7 @@ TEST_CASE("options that exclude each other or are ignored, and wrong values, are
       {"dump 1 --last 99999999999999999999", "is no whole number from 0 to"},
       {"bench allreduce -f -1", "'-1' is no whole number from 2 to 1048576"},
       {"bench allreduce -p 2 --algorithm ring --deterministic", "reduces in rank order"},
+      {"bench allreduce -e 16T -i 1", "more than 1000000 sizes"},
       {"doctor --svg links.svg", "--svg draws the links between the ranks of a job"},
   };
   for (const auto& [arguments, text] : cases) {

@@ -1,6 +1,7 @@
 // `rondo bench`: its options, by nccl-tests' letters.
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +24,8 @@ namespace {
 
 /// Sums of the inputs of values.h have no rounding error with up to so many ranks.
 constexpr int kMostBenchRanks = 512;
+/// The rows of a table are kept until its end. More of them would take hours, and all the memory.
+constexpr std::size_t kMostSizes = 1'000'000;
 
 /// Options as text, before they are parsed.
 struct Words {
@@ -192,12 +195,13 @@ void setAlgorithms(BenchConfig& config, std::string algorithm) {
   if (!rules) return;
   std::set<std::size_t> sizes;
   for (const DataType type : config.types)
-    for (const std::size_t count : elementCounts(config, type, config.ranks))
+    for (const std::size_t count : elementCounts(config, type, config.ranks)) {
       sizes.insert(count * sizeOf(type) * blocksOfSize(config.collective, config.ranks));
-  if (sizes.size() > kMostRuleSizes)
-    throw Error(ErrorCode::invalid_argument,
-                "--rules: " + std::to_string(sizes.size()) + " sizes are measured; at most " +
-                    std::to_string(kMostRuleSizes) + " fit into a rules file");
+      if (sizes.size() > kMostRuleSizes)
+        throw Error(ErrorCode::invalid_argument,
+                    "--rules: more than " + std::to_string(kMostRuleSizes) +
+                        " sizes are measured, which do not fit into a rules file");
+    }
   config.algorithms = tablesForRules(config.algorithms);
 }
 
@@ -225,6 +229,11 @@ void parseConfig(BenchConfig& config, const Words& words, bool ranks_given) {
   config.threads = words.threads || needsThreads(config.transport);
   if (config.min_bytes > config.max_bytes) {
     refuse("the smallest size (-b " + words.min + ") is above the largest (-e " + words.max + ")");
+  }
+  if (config.step_bytes > 0 &&
+      (config.max_bytes - config.min_bytes) / config.step_bytes >= kMostSizes) {
+    refuse("there are more than " + std::to_string(kMostSizes) + " sizes from " + words.min +
+           " (-b) to " + words.max + " (-e) in steps of " + words.step + " (-i)");
   }
   const LaunchInfo launch = Rendezvous::detectLauncher();
   config.launched = !config.threads && !launch.launcher.empty();
@@ -254,9 +263,10 @@ void parseConfig(BenchConfig& config, const Words& words, bool ranks_given) {
   setAlgorithms(config, words.algorithm);
 }
 
-} // namespace
-
-Action addBench(CLI::App& parent, const std::vector<std::string>& arguments) {
+/// Adds `rondo bench`. The returned function gives what the parsed options ask for; it throws
+/// Error(invalid_argument).
+std::function<const BenchConfig&()> addOptions(CLI::App& parent,
+                                               const std::vector<std::string>& arguments) {
   auto config = std::make_shared<BenchConfig>();
   auto words = std::make_shared<Words>();
   config->arguments = arguments;
@@ -284,10 +294,31 @@ Action addBench(CLI::App& parent, const std::vector<std::string>& arguments) {
       "  rondo bench allreduce -p 4 --transport tcp --rules rules.csv\n"
       "  mpirun -np 4 rondo bench allgather -J result.json\n");
   CLI::Option* ranks = app->get_option("--ranks");
-  return [config, words, ranks] {
+  return [config, words, ranks]() -> const BenchConfig& {
     parseConfig(*config, *words, ranks->count() > 0);
-    return runBench(*config);
+    return *config;
   };
+}
+
+} // namespace
+
+Action addBench(CLI::App& parent, const std::vector<std::string>& arguments) {
+  return [config = addOptions(parent, arguments)] { return runBench(config()); };
+}
+
+BenchConfig parseBench(const std::vector<std::string>& words) {
+  CLI::App app;
+  const auto config = addOptions(app, words);
+  std::vector<std::string> reversed(words.rbegin(), words.rend()); // as CLI11 wants it
+  reversed.emplace_back("bench");
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::invalid_argument, error.what());
+  }
+  if (const std::string why = refusedValue(*app.get_subcommand("bench")); !why.empty())
+    throw Error(ErrorCode::invalid_argument, why);
+  return config();
 }
 
 } // namespace rondo::tools

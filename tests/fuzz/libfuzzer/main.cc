@@ -1,6 +1,7 @@
 // Runs a target under libFuzzer: fuzz_targets TARGET [libFuzzer's arguments] FOLDER...
 //
-// The first folder gets the target's valid inputs, and what libFuzzer finds.
+// The first folder gets the target's valid inputs, and what libFuzzer finds. With -merge=1 it gets
+// only inputs of the other folders.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +16,11 @@ const rondo::test::Target* chosen = nullptr;
 } // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  const std::string name = *argc > 1 ? (*argv)[1] : "";
+  // libFuzzer starts this program again to merge, with the arguments that it gets here, so without
+  // the target.
+  constexpr const char* kInherited = "FUZZ_TARGET";
+  const char* const inherited = std::getenv(kInherited);
+  const std::string name = inherited ? inherited : *argc > 1 ? (*argv)[1] : "";
   for (const auto& target : rondo::test::targets())
     if (target.name == name) chosen = &target;
   if (!chosen) {
@@ -25,8 +30,12 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     std::fprintf(stderr, "\n");
     std::exit(2);
   }
+  if (inherited) return 0;
+  ::setenv(kInherited, name.c_str(), 1);
   for (int i = 2; i < *argc; ++i) (*argv)[i - 1] = (*argv)[i];
   --*argc;
+  for (int i = 1; i < *argc; ++i)
+    if (std::string((*argv)[i]).starts_with("-merge=")) return 0;
   for (int i = 1; i < *argc; ++i) {
     const std::string folder = (*argv)[i];
     if (folder.starts_with("-") || !std::filesystem::is_directory(folder)) continue;
