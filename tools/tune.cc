@@ -1,4 +1,4 @@
-// `rondo tune`: measures this machine, and writes its link profile.
+// `rondo tune`: measures this machine, and writes its link profile or, with --rules, rules.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -22,6 +22,7 @@
 #include "tools/tune_fit.h"
 #include "tools/tune_measure.h"
 #include "tools/tune_plot.h"
+#include "tools/tune_rules.h"
 #include "topology/machine.h"
 #include "topology/system.h"
 
@@ -34,6 +35,7 @@ using TuneSeconds = std::chrono::duration<double>;
 struct TuneConfig {
   std::string output, transports = "inproc,shm,tcp,ucx", plot, name = "tuned";
   double seconds = 20;
+  std::string rules, ranks, max = "16M";
 };
 
 /// The kind of link that a transport between ranks of one machine is.
@@ -42,6 +44,7 @@ const std::map<std::string, model::LinkClass> kTuned{{"inproc", model::LinkClass
                                                      {"tcp", model::LinkClass::loopback},
                                                      {"ucx", model::LinkClass::ucx}};
 
+constexpr int kMostTunedRanks = 512; ///< as `rondo bench` starts at most
 constexpr std::size_t kTunedSizes[] = {8,        256,      1 << 10,   4 << 10,
                                        16 << 10, 64 << 10, 128 << 10, 256 << 10};
 constexpr std::size_t kTunedSets[] = {32 << 10, 256 << 10, 2 << 20, 32 << 20, 128 << 20};
@@ -191,6 +194,22 @@ std::string storeProfile(const TuneConfig& config, const model::Profile& profile
   return path;
 }
 
+RulesConfig rulesConfig(const TuneConfig& config) {
+  const std::vector<std::string> transports = splitWords(config.transports);
+  if (transports.size() != 1)
+    throw Error(ErrorCode::invalid_argument,
+                "--rules: name one transport by --transports; rules do not know transports, so "
+                "each needs its own file");
+  if (!kTuned.contains(transports[0]) || needsThreads(transports[0]))
+    throw Error(ErrorCode::invalid_argument, "--rules: transport '" + transports[0] +
+                                                 "' does not connect processes of one machine; "
+                                                 "valid: shm, tcp, ucx");
+  return {.output = config.rules,
+          .transport = transports[0],
+          .ranks = parseRanks(config.ranks, kMostTunedRanks),
+          .max_bytes = parseBytes(config.max)};
+}
+
 int tuneMachine(const TuneConfig& config) {
   std::vector<std::string> transports = splitWords(config.transports);
   for (const std::string& transport : transports)
@@ -241,7 +260,7 @@ int tuneMachine(const TuneConfig& config) {
 Action addTune(CLI::App& parent, const std::vector<std::string>&) {
   auto config = std::make_shared<TuneConfig>();
   CLI::App* app = parent.add_subcommand(
-      "tune", "Measure the links and kernels of this machine, and write its link profile");
+      "tune", "Measure this machine, and write its link profile or a rules file");
   app->add_option("-o,--output", config->output,
                   "The profile; default: a file below $XDG_CACHE_HOME or ~/.cache, where Rondo "
                   "finds it")
@@ -257,13 +276,29 @@ Action addTune(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("--plot", config->plot,
                   "Draw the bandwidth by message size, measured and fitted, to this SVG file")
       ->type_name(kOutputFile);
+  auto* const rules = app->add_option(
+      "--rules", config->rules,
+      "Write a rules file (RONDO_RULES_FILE) instead of a profile. For each of 8 collectives it "
+      "names the fastest algorithm where it is more than 5% faster than the planner's choice");
+  rules->type_name(kOutputFile)->excludes("--output")->excludes("--plot");
+  app->add_option("-p,--ranks", config->ranks, "With --rules: numbers of ranks, such as 2,4")
+      ->check(rankCounts(kMostTunedRanks))
+      ->needs(rules);
+  rules->needs("--ranks");
+  app->add_option("-e,--maxbytes", config->max, "With --rules: largest size")
+      ->check(byteCount())
+      ->needs(rules)
+      ->capture_default_str();
   app->footer(
       "It needs two processors. Nothing else should run on the machine meanwhile.\n\n"
       "Examples:\n"
       "  rondo tune\n"
       "  rondo tune -o machine.json --plot machine.svg\n"
+      "  rondo tune --rules rules.csv -p 2,4 --transports shm\n"
       "  rondo plan allreduce -p 8 --bytes 1M --explain --profile machine.json\n");
-  return [config] { return tuneMachine(*config); };
+  return [config] {
+    return config->rules.empty() ? tuneMachine(*config) : tuneRules(rulesConfig(*config));
+  };
 }
 
 } // namespace rondo::tools

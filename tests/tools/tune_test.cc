@@ -1,17 +1,20 @@
 // Runs `rondo tune`; tests its fits.
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/processors.h"
 #include "model/profile_file.h"
+#include "planner/decide.h"
 #include "rondo/error.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
 #include "tools/tune_fit.h"
 #include "tools/tune_measure.h"
+#include "tools/tune_rules.h"
 #include "topology/system.h"
 
 namespace rondo::test {
@@ -74,6 +77,56 @@ TEST_CASE("tune: writes a profile that can be read, and a drawing with all point
   const Outcome refused = shell("$RONDO tune --transports nvlink");
   CHECK(refused.status == 2);
   CHECK(refused.err.find("valid: inproc, shm, tcp, ucx") != std::string::npos);
+}
+
+// Proves: joined files are one rules file with the lines of all, in order.
+TEST_CASE("tune --rules: the columns are named once", "[tune]") {
+  const std::string columns = "collective,algorithm\n";
+  CHECK(joinedRules({"# a\n" + columns + "allreduce,ring\n", "# b\n" + columns,
+                     "# c\n" + columns + "# 8 bytes\nreduce,tree\n"}) ==
+        "# a\n" + columns + "allreduce,ring\n# b\n# c\n# 8 bytes\nreduce,tree\n");
+}
+
+// Proves: the command measures all 8 collectives for each number of ranks, calls can use its file,
+// and nothing is left beside it. A file that exists stays as it is.
+TEST_CASE("tune --rules: writes a rules file for all collectives", "[tune]") {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("r.csv");
+  const std::string command = "$RONDO tune --transports shm -e 8 -p 1-2 --rules " + file;
+  const Outcome outcome = shell(command + " && RONDO_RULES_FILE=" + file +
+                                " $RONDO plan allreduce -p 2 --bytes 8 --explain");
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  const std::string text = readFile(file);
+  for (const Collective collective : planner::kDecided) {
+    INFO(name(collective));
+    CHECK(countOf(text, " bench " + std::string(name(collective)) + " --rules: 2 ranks") == 1);
+    CHECK(countOf(text, " bench " + std::string(name(collective)) + " --rules: 1 rank ") == 1);
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  const Outcome again = shell(command);
+  CHECK(again.status == 2);
+  CHECK(again.err.find("exists; remove it") != std::string::npos);
+  CHECK(readFile(file) == text);
+}
+
+TEST_CASE("tune --rules: what cannot be measured is refused before anything is", "[tune]") {
+  const TemporaryFolder folder;
+  const std::string command = "$RONDO tune --rules " + folder.file("r.csv");
+  const auto refused = [&](const std::string& arguments, const std::string& why) {
+    const Outcome outcome = shell(command + arguments);
+    INFO(arguments << outcome.err);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find(why) != std::string::npos);
+  };
+  refused(" --transports shm", "requires --ranks");
+  refused(" -p 2", "name one transport");
+  refused(" -p 2 --transports inproc", "valid: shm, tcp, ucx");
+  refused(" -p 0 --transports shm", "--ranks");
+  refused(" -p 2 --transports shm -o p.json", "excludes");
+  const Outcome launched = shell("$RONDO run -n 1 -- " + command + " -p 2 --transports shm");
+  CHECK(launched.status == 2);
+  CHECK(launched.err.find("under a launcher use `rondo bench --rules`") != std::string::npos);
 }
 
 // Proves: a profile of links between processors is not made of ranks that share one.
