@@ -41,7 +41,9 @@ std::vector<std::string_view> namesOf(const auto& values) {
 
 } // namespace
 
-CLI::Validator byteCount() { return validator("BYTES", parseBytes); }
+CLI::Validator byteCount() {
+  return validator("BYTES", [](const std::string& text) { parseBytes(text); });
+}
 CLI::Validator byteCounts() { return validator("BYTES,...", parseByteCounts); }
 
 CLI::Validator rankCounts(int limit) {

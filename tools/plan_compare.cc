@@ -71,7 +71,7 @@ class Comparing {
     std::vector<std::string> titles{"algorithm", "rounds", "sent by all", "by the busiest rank"};
     if (placed()) titles.emplace_back("between nodes");
     for (const std::size_t bytes : what_.bytes)
-      titles.push_back(one() ? "predicted" : bytesText(bytes));
+      titles.push_back(one() ? "predicted" : formatBytes(bytes));
     columns.add(titles);
     for (const Line& line : lines_) columns.add(row(line));
     return heading() + columns.text() + footer();

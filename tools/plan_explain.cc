@@ -53,7 +53,7 @@ class Explaining {
       columns.add({one.algorithm + (one.algorithm == made.algorithm ? " *" : ""),
                    timeText(one.seconds), timeText(one.latency), timeText(one.bytes),
                    timeText(one.reduction), timeText(one.contention)});
-    return std::string(name(what_.collective)) + " of " + bytesText(bytes) + " on " +
+    return std::string(name(what_.collective)) + " of " + formatBytes(bytes) + " on " +
            std::to_string(what_.ranks) + " ranks\n\n" + columns.text() + "\n* " + reason(decided) +
            "\n" + made.why + "\n" + otherwise(bytes, decided.by) + ".\n";
   }
@@ -140,7 +140,7 @@ class Explaining {
     switch (basis.kind) {
       case nodes:
         return text + ": several nodes have several ranks, and blocks have " +
-               bytesText(basis.up_to) + " or more.";
+               formatBytes(basis.up_to) + " or more.";
       case size: return text + ", by the rule for" + sizes(basis) + passedOver(basis) + ".";
       case cost:
         return text + ": " + variable() +
@@ -158,8 +158,8 @@ class Explaining {
     if (what_.policy.network_channels) text += " sockets,";
     text += " blocks of";
     const bool last = basis.up_to == ~std::size_t{0};
-    if (basis.above > 0) text += " more than " + bytesText(basis.above);
-    if (!last) text += (basis.above > 0 ? " and up to " : " up to ") + bytesText(basis.up_to);
+    if (basis.above > 0) text += " more than " + formatBytes(basis.above);
+    if (!last) text += (basis.above > 0 ? " and up to " : " up to ") + formatBytes(basis.up_to);
     return text + (basis.above == 0 && last ? " all sizes" : "");
   }
 

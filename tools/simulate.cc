@@ -88,17 +88,17 @@ std::string simulatedTable(const std::vector<SimulateRow>& rows) {
   for (const SimulateRow& row : rows) {
     const model::Outcome& o = row.outcome;
     if (!row.too_large.empty()) {
-      columns.add({row.algorithm, bytesText(row.bytes), timeText(o.seconds),
+      columns.add({row.algorithm, formatBytes(row.bytes), timeText(o.seconds),
                    row.gbs() > 0 ? formatted("%.3g", row.gbs()) : "-", "-", "-", "-", "-", "-",
                    "-"});
       continue;
     }
     if (!o.stuck.empty()) {
-      columns.add({row.algorithm, bytesText(row.bytes), "never", "-", "-", "-", "-", "-",
+      columns.add({row.algorithm, formatBytes(row.bytes), "never", "-", "-", "-", "-", "-",
                    std::to_string(o.tiles), std::to_string(o.messages)});
       continue;
     }
-    columns.add({row.algorithm, bytesText(row.bytes), timeText(o.seconds),
+    columns.add({row.algorithm, formatBytes(row.bytes), timeText(o.seconds),
                  row.gbs() > 0 ? formatted("%.3g", row.gbs()) : "-", timeText(o.terms.latency),
                  timeText(o.terms.bytes), timeText(o.terms.reduction), timeText(o.terms.contention),
                  std::to_string(o.tiles), std::to_string(o.messages)});
@@ -106,7 +106,7 @@ std::string simulatedTable(const std::vector<SimulateRow>& rows) {
   std::string text = columns.text() + eventsText(rows);
   for (const SimulateRow& row : rows)
     if (!row.too_large.empty())
-      text += row.algorithm + " of " + bytesText(row.bytes) +
+      text += row.algorithm + " of " + formatBytes(row.bytes) +
               " is not simulated: " + row.too_large +
               ". Its time is from the formula of the algorithm\n";
     else if (!row.outcome.stuck.empty())

@@ -51,7 +51,7 @@ std::string gridSvg(const Axis& x, const Axis& y) {
     const double bytes = std::pow(2, power);
     svg += lineSvg(x.at(bytes), kTop, x.at(bytes), kHeight - kBottom);
     svg += textSvg(x.at(bytes), kHeight - kBottom + 18, "tick", "middle",
-                   bytesText(static_cast<std::size_t>(bytes)));
+                   formatBytes(static_cast<std::size_t>(bytes)));
   }
   for (double power = y.low; power <= y.high; ++power) {
     const double gbs = std::pow(10, power);

@@ -19,7 +19,7 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 [[noreturn]] void bad(std::string_view what, std::string_view text, const std::string& wanted) {
   throw Error(ErrorCode::invalid_argument,
-              std::string(what) + ": " + quoted(text) + " is not " + wanted);
+              std::string(what) + (what.empty() ? "" : ": ") + quoted(text) + " is not " + wanted);
 }
 
 /// Number of digits at the front.
@@ -50,16 +50,18 @@ std::int64_t parseInteger(std::string_view text, std::string_view what, std::int
 std::uint64_t parseBytes(std::string_view text, std::string_view what, std::uint64_t lowest,
                          std::uint64_t highest) {
   auto fail = [&] {
+    const bool limited = lowest > 0 || highest < kMaxU64;
     bad(what, text,
-        "a number of bytes from " + formatBytes(lowest) + " to " + formatBytes(highest) +
-            " (digits and an optional K, M, G or T)");
+        "a number of bytes" +
+            (limited ? " from " + formatBytes(lowest) + " to " + formatBytes(highest) : "") +
+            " (such as 8, 64K, 4M or 1G)");
   };
   const std::size_t length = digits(text);
   std::uint64_t value = 0;
   if (length == 0 || !readDigits(text.substr(0, length), value)) fail();
 
-  std::string_view suffix = text.substr(length);
-  if (!suffix.empty()) {
+  const std::string_view suffix = text.substr(length);
+  if (!suffix.empty() && !equalIgnoringCase(suffix, "b")) {
     constexpr std::string_view kUnits = "kmgt";
     const std::size_t unit = kUnits.find(lower(suffix[0]));
     const std::string_view rest = suffix.substr(1);

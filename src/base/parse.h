@@ -1,7 +1,7 @@
 // Parses text into values, in the same way for environment, command line and files.
 //
 // A parser accepts the whole text or throws Error(invalid_argument); `what` names the value in the
-// error text. Parsers ignore the locale.
+// error text, unless it is empty. Parsers ignore the locale.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,9 @@ std::int64_t parseInteger(std::string_view text, std::string_view what,
                           std::int64_t highest = std::numeric_limits<std::int64_t>::max());
 
 /// A byte count: digits with an optional binary suffix K, M, G or T (any case; "KB" and "KiB" mean
-/// the same). "64K" is 65536.
-std::uint64_t parseBytes(std::string_view text, std::string_view what, std::uint64_t lowest = 0,
+/// the same), or B. "64K" is 65536.
+std::uint64_t parseBytes(std::string_view text, std::string_view what = {},
+                         std::uint64_t lowest = 0,
                          std::uint64_t highest = std::numeric_limits<std::uint64_t>::max());
 
 /// The shortest form that parseBytes() takes: 65536 is "64K".

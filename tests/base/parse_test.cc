@@ -75,9 +75,10 @@ TEST_CASE("byte counts: every suffix, and the edge of 64 bits for each") {
     }
   }
   CHECK(parseBytes("18446744073709551615", "WHAT") == kMax);
+  CHECK(parseBytes("8B") == 8);
   for (const std::string text :
        {"", " ", "K", "-1", "+1", "1.5M", "1 K", "1KK", "1KiBB", "1P", "1k1", "64 ", " 64", "0x10",
-        "18446744073709551616", "1B", "12bytes", "1Ki"}) {
+        "18446744073709551616", "1iB", "12bytes", "1Ki"}) {
     CAPTURE(text);
     CHECK(refused(text, [&] { parseBytes(text, "WHAT"); }));
   }

@@ -14,29 +14,6 @@ namespace {
 
 using namespace tools;
 
-TEST_CASE("Byte counts: every suffix and spelling, and what is refused", "[parse]") {
-  const std::vector<std::pair<std::string, std::size_t>> units = {
-      {"", 1},           {"B", 1},
-      {"K", 1u << 10},   {"k", 1u << 10},
-      {"KiB", 1u << 10}, {"KB", 1u << 10},
-      {"M", 1u << 20},   {"m", 1u << 20},
-      {"G", 1u << 30},   {"T", std::size_t{1} << 40}};
-  for (const auto& [suffix, unit] : units) {
-    for (const std::size_t n : {0, 1, 7, 8, 1023, 4096}) {
-      INFO(n << suffix);
-      CHECK(parseBytes(std::to_string(n) + suffix) == n * unit);
-    }
-  }
-  for (const char* bad : {"", "M", "-1", "4X", "4MM", "1.5K", " 4", "4 ", "0x10", "iB", "4iB",
-                          "99999999999999999999", "18446744073709551615K"}) {
-    INFO(bad);
-    CHECK_THROWS_AS(parseBytes(bad), Error);
-  }
-  for (const std::size_t n : {0ul, 1ul, 1000ul, 1024ul, 1536ul, 1ul << 20, 3ul << 30}) {
-    CHECK(parseBytes(bytesText(n)) == n);
-  }
-}
-
 TEST_CASE("Rank ranges: lists, ranges, limits, and what is refused", "[parse]") {
   CHECK(parseRanks("4", 64) == std::vector<int>{4});
   CHECK(parseRanks("1-4", 64) == std::vector<int>{1, 2, 3, 4});

@@ -73,7 +73,7 @@ std::string headerText(const BenchConfig& config, const Environment& environment
       "\n";
   text += "# machine: " + environment.host + ", " + std::to_string(environment.cores) + " x " +
           environment.processor + (config.onGpu() ? ", " + environment.gpu : "") + "\n";
-  const std::string step = config.step_bytes != 0 ? bytesText(config.step_bytes) + "(bytes)"
+  const std::string step = config.step_bytes != 0 ? formatBytes(config.step_bytes) + "(bytes)"
                                                   : std::to_string(config.factor) + "(factor)";
   text += format(
       "# minBytes %zu maxBytes %zu step: %s warmup iters: %s iters: %s agg iters: %d "
