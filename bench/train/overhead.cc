@@ -52,7 +52,7 @@ class Loop {
     prepare();
   }
   void useReducer(Communicator& comm) {
-    reducer_.emplace(comm, replica_.parameters());
+    reducer_.emplace(comm, parametersOf(replica_.weights()));
     makeReady_ = [this](std::size_t weight) { reducer_->ready(weight); };
     prepare();
   }

@@ -25,6 +25,17 @@ std::size_t total(std::span<Weight* const> weights) {
 
 } // namespace
 
+std::vector<Parameter> parametersOf(std::span<Weight* const> weights) {
+  std::vector<Parameter> all;
+  for (const Weight* weight : weights) {
+    Parameter& one = all.emplace_back();
+    one.name = weight->name;
+    one.value = weight->value;
+    one.shape = weight->shape;
+  }
+  return all;
+}
+
 Replica::Replica(const std::string& model, const SampleShape& input, std::size_t classes,
                  std::uint64_t seed, Compute compute)
     : Replica(training::model(model, input, classes), input, kAllLayers, seed, compute) {}
@@ -49,17 +60,6 @@ Replica::Replica(const LayerValues& layers, const SampleShape& input, LayerRange
     statistic += padded(*weight);
   }
   if (seed) network_.initialise(*seed);
-}
-
-std::vector<Parameter> Replica::parameters() const {
-  std::vector<Parameter> all;
-  for (const Weight* weight : weights_) {
-    Parameter& one = all.emplace_back();
-    one.name = weight->name;
-    one.value = weight->value;
-    one.shape = weight->shape;
-  }
-  return all;
 }
 
 std::string Replica::firstNotFinite() const {

@@ -13,6 +13,9 @@
 
 namespace rondo::training {
 
+/// The weights, for a GradientReducer.
+std::vector<Parameter> parametersOf(std::span<Weight* const> weights);
+
 class Replica {
  public:
   /// Initialises all values from the seed. Errors as of Network.
@@ -26,8 +29,6 @@ class Replica {
   Network& network() { return network_; }
   std::span<Weight* const> weights() const { return weights_; }
   std::span<Weight* const> state() const { return state_; }
-  /// The weights, for a GradientReducer.
-  std::vector<Parameter> parameters() const;
   /// Where a forward pass writes the statistics of its batch: one array for all running statistics.
   std::span<float> statistics() { return statistics_; }
 

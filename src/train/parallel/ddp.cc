@@ -18,53 +18,38 @@
 // gradients).
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <optional>
 #include <utility>
 
-#include "rondo/detail/hash.h"
 #include "rondo/gradients.h"
+#include "train/add.h"
 #include "train/loop/elastic.h"
 #include "train/loop/hooks.h"
 #include "train/loop/settings.h"
 #include "train/optim/norm.h"
 #include "train/parallel/bucket_lanes.h"
-#include "train/parallel/end_work.h"
 #include "train/parallel/finite.h"
 #include "train/parallel/groups.h"
 #include "train/parallel/own_arrays.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
 #include "train/parallel/sharding/memory.h"
+#include "train/parallel/step_sums.h"
 #include "train/parallel/whole_model.h"
 
 namespace rondo::training::parallel {
 
 namespace {
 
-/// The reducer computes sums, because update() scales them after the reduction. Buckets keep their
-/// first order: a new order after the first step would invalidate the state of hooks, and a resumed
-/// run would have other buckets than a run without interruption.
 GradientOptions reduction(const TrainOptions& options, std::shared_ptr<GradientHook> hook) {
-  GradientOptions to;
-  to.average = false;
-  to.follow_observed_order = false;
-  to.bucket_bytes = options.gradients.bucket_bytes;
-  to.overlap = options.gradients.overlap;
+  GradientOptions to = training::reduction(options);
   to.hook = std::move(hook);
   return to;
-}
-
-void add(float* to, const float* from, std::size_t count) {
-  std::transform(to, to + count, from, to, std::plus<>());
 }
 
 class Ddp : public Strategy {
  public:
   explicit Ddp(const Setup& setup);
-  /// If an exception ended a step, aborts the communicator and waits until no operation of the step
-  /// is in flight.
-  ~Ddp() override;
 
   StepResult run(const Position& done, std::int64_t meeting, Timeline* timeline) override;
   std::uint64_t verify(const std::string& when) override { return model_.verify(when); }
@@ -83,9 +68,7 @@ class Ddp : public Strategy {
   void computeGradients(const Position& done, StepClock& clock);
   void forward(const Batch& batch, const Pass& pass);
   void contributeZeros();
-  void addStatistics();
   void aim(bool first);
-  void sendSums();
   void gradientStands(std::size_t weight);
   GradientNoise noise();
   void update(double learning_rate);
@@ -107,13 +90,8 @@ class Ddp : public Strategy {
   int count_ = 0;                 ///< samples of the current step, over all ranks
   int micro_ = 0;                 ///< the current micro-batch
   std::vector<AlignedVector<float>> part_; ///< gradients of a micro-batch after the first
-  AlignedVector<float> statistics_;        ///< sums over the earlier micro-batches
-  /// Sums over this rank's samples; over the samples of all ranks once sent_ is done.
-  struct Sums {
-    double loss, stops;
-  } sums_{};
+  StepSums sums_;
   double squares_ = 0; ///< sum of the squared norms of the gradients of this rank's micro-batches
-  Work sent_, statistics_sent_;
   Clock::time_point reducing_; ///< when the reducer's step began
   std::string layer_; ///< the first layer with a value that is not finite; "" if there is none
 };
@@ -149,11 +127,12 @@ Ddp::Ddp(const Setup& setup)
       samples_(options_, setup.data, parts(setup)),
       hook_(makeHook(options_.gradients.hook)),
       groups_(comm_, options_.gradients.groups),
-      reducer_(groups_.all(), replica_.parameters(), reduction(options_, hook_)),
+      reducer_(groups_.all(), parametersOf(replica_.weights()), reduction(options_, hook_)),
       optimizer_(
           makeOptimizer(options_.optimizer.name, replica_.weights(), optimizerSettings(options_))),
       schedule_(schedule(options_, total_steps_)),
-      ready_([this](std::size_t weight) { gradientStands(weight); }) {
+      ready_([this](std::size_t weight) { gradientStands(weight); }),
+      sums_(comm_, options_, replica_.statistics()) {
   requireFits("ddp",
               wholeMemory(shardLayout(sizesOf(replica_.network().nodes()), 1, kEachLayer),
                           optimizerKind(options_.optimizer.name).arrays, options_.accumulate > 1),
@@ -161,37 +140,30 @@ Ddp::Ddp(const Setup& setup)
   requireStatistics(setup, samples_);
   if (options_.accumulate == 1) return;
   for (const Weight* weight : replica_.weights()) part_.emplace_back(weight->size());
-  statistics_.resize(replica_.statistics().size());
-}
-
-/// Pending operations still use sums_ and the statistics of the replica.
-Ddp::~Ddp() {
-  for (Work* work : {&sent_, &statistics_sent_}) endWork(*work, {&comm_}, "a step of this rank");
 }
 
 StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
   StepResult result;
   const Stopwatch whole;
   count_ = static_cast<int>(samples_.count(done.epoch, done.step));
-  sums_ = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
+  sums_.begin();
   layer_.clear();
   StepClock clock(result.times, timeline);
   computeGradients(done, clock);
   prepareNext(done);
   clock.lap(&TrainTimes::data, nullptr);
   reducer_.wait();
-  sent_.wait();
-  statistics_sent_.wait();
+  sums_.wait();
   clock.lap(&TrainTimes::communication, nullptr);
   if (timeline) showBuckets(reducer_, reducing_, *timeline);
   if (options_.gradients.noise_scale) result.noise = noise();
-  requireFinite(comm_, sums_.loss, done.total + 1, layer_);
+  requireFinite(comm_, sums_.loss(), done.total + 1, layer_);
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   update(result.learning_rate);
   clock.lap(&TrainTimes::optimizer, "optimizer");
-  result.loss = sums_.loss / count_;
+  result.loss = sums_.loss() / count_;
   result.at = after(done, result.loss, static_cast<double>(count_) / options_.batch);
-  result.stop = sums_.stops > 0;
+  result.stop = sums_.stop();
   result.times.step = whole.read();
   return result;
 }
@@ -200,21 +172,20 @@ StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
 /// the last, and the reduction adds ranks in the same order: one micro-batch on each of N ranks
 /// gives the same sum as N micro-batches on one rank.
 void Ddp::computeGradients(const Position& done, StepClock& clock) {
-  const auto number = static_cast<std::uint64_t>(done.total);
-  Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
-  if (options_.sync_batch_norm)
-    pass.sum_over_ranks = [this](float* values, std::size_t count) {
-      comm_.allReduce(values, values, count, DataType::float32, ReduceOp::sum);
-    };
+  const Pass pass = passOf(options_, done.total, comm_);
   for (micro_ = 0; micro_ < options_.accumulate; ++micro_) {
     aim(micro_ == 0);
     const Batch batch =
         samples_.load(done.epoch, done.step, firstPart() + static_cast<std::size_t>(micro_));
     clock.lap(&TrainTimes::data, "data");
     forward(batch, pass);
-    addStatistics();
+    sums_.addStatistics(micro_ == 0);
     clock.lap(&TrainTimes::forward, "forward");
-    if (micro_ + 1 == options_.accumulate) sendSums();
+    if (micro_ + 1 == options_.accumulate) {
+      sums_.send();
+      reducing_ = Clock::now();
+      reducer_.begin();
+    }
     if (batch.count > 0) replica_.network().backward(ready_);
     else contributeZeros();
     clock.lap(&TrainTimes::backward, "backward");
@@ -227,7 +198,7 @@ void Ddp::forward(const Batch& batch, const Pass& pass) {
     return;
   }
   const double loss = replica_.network().forward(batch, pass);
-  sums_.loss += loss;
+  sums_.addLoss(loss);
   if (!std::isfinite(loss) && layer_.empty()) layer_ = replica_.network().firstNotFinite();
 }
 
@@ -249,33 +220,11 @@ void Ddp::prepareNext(const Position& done) {
   samples_.prepare(done.epoch + (ends ? 1 : 0), ends ? 0 : done.step + 1, firstPart());
 }
 
-/// Running statistics change once per step, by the mean over all samples. The statistics of
-/// the batches are added up in the same order as the gradients.
-void Ddp::addStatistics() {
-  const std::span<float> own = replica_.statistics();
-  if (options_.accumulate == 1 || own.empty()) return;
-  if (micro_ > 0) add(own.data(), statistics_.data(), own.size());
-  std::copy(own.begin(), own.end(), statistics_.begin());
-}
-
 /// The first micro-batch writes its gradients into the buckets, the others into part_.
 void Ddp::aim(bool first) {
   const auto weights = replica_.weights();
   for (std::size_t i = 0; i < weights.size(); ++i)
     weights[i]->gradient = first ? static_cast<float*>(reducer_.gradient(i)) : part_[i].data();
-}
-
-/// Loss and statistics are complete before the last backward pass, and are reduced during it.
-void Ddp::sendSums() {
-  static_assert(sizeof sums_ == 2 * sizeof(double));
-  sent_ = comm_.allReduceAsync(&sums_, &sums_, 2, DataType::float64, ReduceOp::sum);
-  const std::span<float> statistics = replica_.statistics();
-  if (!statistics.empty()) {
-    statistics_sent_ = comm_.allReduceAsync(statistics.data(), statistics.data(), statistics.size(),
-                                            DataType::float32, ReduceOp::sum);
-  }
-  reducing_ = Clock::now();
-  reducer_.begin();
 }
 
 void Ddp::gradientStands(std::size_t weight) {

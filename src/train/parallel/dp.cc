@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rondo/detail/hash.h"
 #include "train/loop/settings.h"
 #include "train/optim/norm.h"
 #include "train/parallel/finite.h"
@@ -99,8 +98,7 @@ StepResult Dp::run(const Position& done, std::int64_t, Timeline* timeline) {
   StepResult result;
   const Stopwatch whole;
   StepClock clock(result.times, timeline);
-  const auto number = static_cast<std::uint64_t>(done.total);
-  const Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
+  const Pass pass = passOf(options_, done.total);
   const Batch batch = scatter(done);
   clock.lap(&TrainTimes::data, "scatter");
   replicate();
@@ -117,7 +115,7 @@ StepResult Dp::run(const Position& done, std::int64_t, Timeline* timeline) {
   comm_.allReduce(&sums, &sums, 2, DataType::float64, ReduceOp::sum);
   requireFinite(comm_, sums.loss, done.total + 1, layer);
   clock.lap(&TrainTimes::communication, "gather");
-  result.learning_rate = rateAt(schedule_, number);
+  result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   if (comm_.rank() == 0) {
     float scale = 1.0F / static_cast<float>(options_.batch);
     if (options_.optimizer.clip > 0)

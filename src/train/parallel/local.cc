@@ -26,7 +26,6 @@
 #include <optional>
 #include <vector>
 
-#include "rondo/detail/hash.h"
 #include "train/loop/settings.h"
 #include "train/parallel/finite.h"
 #include "train/parallel/own_arrays.h"
@@ -130,8 +129,7 @@ StepResult Local::run(const Position& done, std::int64_t meeting, Timeline* time
 }
 
 void Local::step(const Position& done, double learning_rate, StepClock& clock) {
-  const auto number = static_cast<std::uint64_t>(done.total);
-  const Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
+  const Pass pass = passOf(options_, done.total);
   const Batch batch = samples_.load(done.epoch, done.step, static_cast<std::size_t>(comm_.rank()));
   clock.lap(&TrainTimes::data, "data");
   losses_.push_back(replica_.network().forward(batch, pass));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rondo/detail/hash.h"
 #include "rondo/error.h"
 
 namespace rondo::training {
@@ -25,6 +26,29 @@ Schedule schedule(const TrainOptions& options, std::int64_t total_steps) {
           .warmup_steps = static_cast<std::uint64_t>(options.optimizer.warm_up),
           .step_length = std::max<std::uint64_t>((total + 2) / 3, 1),
           .total_steps = total};
+}
+
+GradientOptions reduction(const TrainOptions& options) {
+  GradientOptions to;
+  to.average = false;
+  to.follow_observed_order = false;
+  to.bucket_bytes = options.gradients.bucket_bytes;
+  to.overlap = options.gradients.overlap;
+  return to;
+}
+
+Pass passOf(const TrainOptions& options, std::int64_t done) {
+  return {.seed = detail::mix(options.seed + detail::mix(static_cast<std::uint64_t>(done))),
+          .sum_over_ranks = {}};
+}
+
+Pass passOf(const TrainOptions& options, std::int64_t done, Communicator& comm) {
+  Pass pass = passOf(options, done);
+  if (options.sync_batch_norm)
+    pass.sum_over_ranks = [&comm](float* values, std::size_t count) {
+      comm.allReduce(values, values, count, DataType::float32, ReduceOp::sum);
+    };
+  return pass;
 }
 
 void requireParts(const TrainOptions& options, std::int64_t parts, const std::string& what) {

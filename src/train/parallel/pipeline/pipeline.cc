@@ -195,7 +195,6 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
 
 /// Returns this stage's part of the loss: all of it on the last stage, else 0.
 double Pipeline::passes(const Position& done, StepClock& clock) {
-  const auto number = static_cast<std::uint64_t>(done.total);
   const auto count = static_cast<std::size_t>(options_.accumulate);
   const std::size_t first = static_cast<std::size_t>(pipeline_) * count;
   const MicroBatches micro_batches{
@@ -205,13 +204,12 @@ double Pipeline::passes(const Position& done, StepClock& clock) {
         return inputs ? samples_.load(done.epoch, done.step, part)
                       : samples_.loadLabels(done.epoch, done.step, part);
       }};
-  return stage_->train(
-      timetable_,
-      {.micro_batches = micro_batches,
-       .pass = {.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}},
-       .sum = [this](std::size_t weight) { return learner_->gradient(weight); },
-       .ready = [this](std::size_t weight) { learner_->ready(weight); }},
-      clock);
+  return stage_->train(timetable_,
+                       {.micro_batches = micro_batches,
+                        .pass = passOf(options_, done.total),
+                        .sum = [this](std::size_t weight) { return learner_->gradient(weight); },
+                        .ready = [this](std::size_t weight) { learner_->ready(weight); }},
+                       clock);
 }
 
 void Pipeline::update(double learning_rate) {

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
+#include "train/add.h"
 #include "train/parallel/end_work.h"
 #include "train/parallel/pipeline/replica_part.h"
 
 namespace rondo::training {
 
 namespace {
-
-void add(float* to, const float* from, std::size_t count) {
-  std::transform(to, to + count, from, to, std::plus<>());
-}
 
 bool forwards(Task task) {
   return task == Task::send_activation || task == Task::receive_activation;

@@ -1,6 +1,7 @@
 // Implements StageLearner for stages that every rank holds whole, with a GradientReducer and an
 // optimizer.
 #include "rondo/gradients.h"
+#include "train/loop/replica.h"
 #include "train/parallel/bucket_lanes.h"
 #include "train/parallel/groups.h"
 #include "train/parallel/pipeline/learner.h"
@@ -11,32 +12,12 @@ namespace rondo::training {
 
 namespace {
 
-GradientOptions reduction(const TrainOptions& options) {
-  GradientOptions to;
-  to.average = false;
-  to.follow_observed_order = false;
-  to.bucket_bytes = options.gradients.bucket_bytes;
-  to.overlap = options.gradients.overlap;
-  return to;
-}
-
-std::vector<Parameter> parameters(const Stage& stage) {
-  std::vector<Parameter> all;
-  for (const Weight* weight : stage.weights()) {
-    Parameter& one = all.emplace_back();
-    one.name = weight->name;
-    one.value = weight->value;
-    one.shape = weight->shape;
-  }
-  return all;
-}
-
 class WholeLearner : public StageLearner {
  public:
   explicit WholeLearner(const LearnerSetup& setup)
       : stage_(setup.stage),
         groups_(setup.beside, setup.options.gradients.groups),
-        reducer_(groups_.all(), parameters(stage_), reduction(setup.options)),
+        reducer_(groups_.all(), parametersOf(stage_.weights()), reduction(setup.options)),
         optimizer_(makeOptimizer(setup.options.optimizer.name, stage_.weights(),
                                  optimizerSettings(setup.options))) {}
 

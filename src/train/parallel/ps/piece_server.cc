@@ -1,8 +1,8 @@
 #include "train/parallel/ps/piece_server.h"
 
 #include <algorithm>
-#include <functional>
 
+#include "train/add.h"
 #include "train/layers/values.h"
 
 namespace rondo::training::servers {
@@ -11,10 +11,6 @@ namespace {
 
 /// Keys of a block: 16 KiB. Two blocks fit in a first-level cache.
 constexpr std::size_t kBlock = 4096;
-
-void add(float* to, const float* from, std::size_t count) {
-  std::transform(to, to + count, from, to, std::plus<>());
-}
 
 } // namespace
 

@@ -1,10 +1,9 @@
 #include "train/parallel/ps/worker.h"
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
 
-#include "rondo/detail/hash.h"
+#include "train/add.h"
+#include "train/parallel/recipe.h"
 
 namespace rondo::training::servers {
 
@@ -21,8 +20,7 @@ Worker::Worker(const Setup& setup, Replica& replica, Links& links, const Keys& k
 void Worker::push(const Position& at, std::int64_t share, Request::Kind kind, StepClock& clock) {
   exchange_.settle();
   const auto first = static_cast<std::size_t>(share * options_.accumulate);
-  const auto number = static_cast<std::uint64_t>(at.total);
-  const Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
+  const Pass pass = passOf(options_, at.total);
   Request request{.kind = kind};
   for (micro_ = 0; micro_ < options_.accumulate; ++micro_) {
     aim(micro_ == 0 ? gradients_.data() : part_.data());
@@ -34,7 +32,7 @@ void Worker::push(const Position& at, std::int64_t share, Request::Kind kind, St
     for (Weight* weight : replica_.state())
       if (micro_ > 0) {
         float* const sum = gradients_.data() + (weight->value - replica_.values().data());
-        std::transform(sum, sum + weight->size(), weight->gradient, sum, std::plus<>());
+        add(sum, weight->gradient, weight->size());
       }
     clock.lap(&TrainTimes::forward, "forward");
     if (micro_ + 1 == options_.accumulate) {
@@ -57,7 +55,7 @@ void Worker::gradientStands(std::size_t weight) {
   if (micro_ > 0) {
     const Weight& part = *replica_.weights()[weight];
     float* const sum = gradients_.data() + (part.value - replica_.values().data());
-    std::transform(sum, sum + part.size(), part.gradient, sum, std::plus<>());
+    add(sum, part.gradient, part.size());
   }
   if (micro_ + 1 == options_.accumulate) exchange_.gradientStands(weight);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rondo/error.h"
+#include "train/add.h"
 #include "train/parallel/end_work.h"
 
 namespace rondo::training {
@@ -307,7 +308,7 @@ void ShardedModel::addMicroBatch() {
     float* const to = ownGradients(u);
     const std::size_t count = layout_.units[u].counts[rank_];
     if (micro_ == 1) std::copy(from, from + count, to);
-    else std::transform(to, to + count, from, to, std::plus<>());
+    else add(to, from, count);
   }
 }
 

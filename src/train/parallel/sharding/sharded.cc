@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
-#include "rondo/detail/hash.h"
 #include "train/loop/settings.h"
-#include "train/parallel/end_work.h"
 #include "train/parallel/finite.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
 #include "train/parallel/sharding/plan.h"
 #include "train/parallel/sharding/traffic.h"
+#include "train/parallel/step_sums.h"
 
 namespace rondo::training {
 
@@ -20,7 +18,6 @@ namespace {
 class Sharded : public Strategy {
  public:
   Sharded(const Setup& setup, ShardLevel level);
-  ~Sharded() override;
 
   StepResult run(const Position& done, std::int64_t meeting, Timeline* timeline) override;
   std::uint64_t verify(const std::string& when) override { return replica_.verify(when); }
@@ -35,8 +32,6 @@ class Sharded : public Strategy {
 
  private:
   void computeGradients(const Position& done, StepClock& clock);
-  void addStatistics(bool first);
-  void sendSums();
   void update(double learning_rate);
 
   Communicator& comm_;
@@ -45,13 +40,8 @@ class Sharded : public Strategy {
   Samples samples_;
   const Schedule schedule_;
   const GradientReady ready_;
-  AlignedVector<float> statistics_; ///< sums over the earlier micro-batches
+  StepSums sums_;
   std::string layer_; ///< the first layer with a value that is not finite; "" if there is none
-  /// Sums over this rank's samples; over the samples of all ranks once sent_ is done.
-  struct Sums {
-    double loss, stops;
-  } sums_{};
-  Work sent_, statistics_sent_;
 };
 
 std::size_t parts(const Setup& setup) {
@@ -66,80 +56,50 @@ Sharded::Sharded(const Setup& setup, ShardLevel level)
       samples_(options_, setup.data, parts(setup)),
       schedule_(schedule(options_, totalSteps(options_, setup.data))),
       ready_([this](std::size_t weight) { replica_.model().gradientReady(weight); }),
-      statistics_(options_.accumulate > 1 ? replica_.statistics().size() : 0) {}
-
-/// Pending operations still use sums_ and the statistics of the replica.
-Sharded::~Sharded() {
-  for (Work* work : {&sent_, &statistics_sent_}) endWork(*work, {&comm_}, "a step of this rank");
-}
+      sums_(comm_, options_, replica_.statistics()) {}
 
 StepResult Sharded::run(const Position& done, std::int64_t, Timeline* timeline) {
   StepResult result;
   const Stopwatch whole;
   replica_.forget();
-  sums_ = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
+  sums_.begin();
   layer_.clear();
   StepClock clock(result.times, timeline);
   replica_.model().observe(timeline);
   computeGradients(done, clock);
-  sent_.wait();
-  statistics_sent_.wait();
-  requireFinite(comm_, sums_.loss, done.total + 1, layer_);
+  sums_.wait();
+  requireFinite(comm_, sums_.loss(), done.total + 1, layer_);
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   update(result.learning_rate);
   clock.lap(&TrainTimes::optimizer, "optimizer");
-  result.loss = sums_.loss / options_.batch;
+  result.loss = sums_.loss() / options_.batch;
   result.at = after(done, result.loss);
-  result.stop = sums_.stops > 0;
+  result.stop = sums_.stop();
   result.times.step = whole.read();
   return result;
 }
 
 void Sharded::computeGradients(const Position& done, StepClock& clock) {
-  const auto number = static_cast<std::uint64_t>(done.total);
   const auto micro_batches = static_cast<std::size_t>(options_.accumulate);
   const std::size_t first = static_cast<std::size_t>(comm_.rank()) * micro_batches;
-  Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
-  if (options_.sync_batch_norm)
-    pass.sum_over_ranks = [this](float* values, std::size_t count) {
-      comm_.allReduce(values, values, count, DataType::float32, ReduceOp::sum);
-    };
+  const Pass pass = passOf(options_, done.total, comm_);
   Network& network = replica_.network();
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
     const Batch batch = samples_.load(done.epoch, done.step, first + micro);
     clock.lap(&TrainTimes::data, "data");
     replica_.model().beginForward();
     const double loss = network.forward(batch, pass);
-    sums_.loss += loss;
+    sums_.addLoss(loss);
     if (!std::isfinite(loss) && layer_.empty()) layer_ = network.firstNotFinite();
-    addStatistics(micro == 0);
+    sums_.addStatistics(micro == 0);
     clock.lap(&TrainTimes::forward, "forward");
-    if (micro + 1 == micro_batches) sendSums();
+    if (micro + 1 == micro_batches) sums_.send();
     replica_.model().beginBackward();
     network.backward(ready_);
     clock.lap(&TrainTimes::backward, "backward");
     replica_.model().endBackward();
     clock.lap(&TrainTimes::communication, nullptr);
   }
-}
-
-/// As in ddp: running statistics change by the mean over all samples.
-void Sharded::addStatistics(bool first) {
-  const std::span<float> own = replica_.statistics();
-  if (statistics_.empty()) return;
-  if (!first)
-    std::transform(own.begin(), own.end(), statistics_.begin(), own.begin(), std::plus<>());
-  std::copy(own.begin(), own.end(), statistics_.begin());
-}
-
-/// Loss and statistics are complete before the last backward pass, and are reduced during it.
-void Sharded::sendSums() {
-  static_assert(sizeof sums_ == 2 * sizeof(double));
-  sent_ = comm_.allReduceAsync(&sums_, &sums_, 2, DataType::float64, ReduceOp::sum);
-  const std::span<float> statistics = replica_.statistics();
-  if (statistics.empty()) return;
-  statistics_sent_ = comm_.allReduceAsync(statistics.data(), statistics.data(), statistics.size(),
-                                          DataType::float32, ReduceOp::sum);
 }
 
 void Sharded::update(double learning_rate) {

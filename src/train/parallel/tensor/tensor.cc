@@ -27,6 +27,7 @@
 #include "rondo/detail/hash.h"
 #include "rondo/gradients.h"
 #include "train/loop/agreement.h"
+#include "train/loop/replica.h"
 #include "train/loop/settings.h"
 #include "train/models/model.h"
 #include "train/parallel/bucket_lanes.h"
@@ -58,7 +59,6 @@ class Tensor : public Strategy {
   void tell(TrainReport& report) override;
 
  private:
-  std::vector<Parameter> parameters() const;
   std::vector<TensorMemory> values() const;
 
   Communicator& comm_;
@@ -97,25 +97,9 @@ Tensor::Tensor(const Setup& setup)
         makeOptimizer(options_.optimizer.name, model_->weights(), optimizerSettings(options_));
     return {};
   });
-  GradientOptions reduction;
-  reduction.average = false;
-  reduction.follow_observed_order = false;
-  reduction.bucket_bytes = options_.gradients.bucket_bytes;
-  reduction.overlap = options_.gradients.overlap;
-  reducer_.emplace(groups_.all(), parameters(), reduction);
+  reducer_.emplace(groups_.all(), parametersOf(model_->weights()), reduction(options_));
   for (std::size_t i = 0; i < model_->weights().size(); ++i)
     model_->weights()[i]->gradient = static_cast<float*>(reducer_->gradient(i));
-}
-
-std::vector<Parameter> Tensor::parameters() const {
-  std::vector<Parameter> all;
-  for (const Weight* weight : model_->weights()) {
-    Parameter& one = all.emplace_back();
-    one.name = weight->name;
-    one.value = weight->value;
-    one.shape = weight->shape;
-  }
-  return all;
 }
 
 StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
@@ -126,9 +110,7 @@ StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
   const int line = mesh_.coordinate(Axis::data, comm_.rank());
   const Batch batch = samples_.load(done.epoch, done.step, static_cast<std::size_t>(line));
   clock.lap(&TrainTimes::data, "data");
-  const auto number = static_cast<std::uint64_t>(done.total);
-  const double loss = model_->forward(
-      batch, {.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}}, 0);
+  const double loss = model_->forward(batch, passOf(options_, done.total), 0);
   clock.lap(&TrainTimes::forward, "forward", model_->exchanges());
   const Clock::time_point reducing = Clock::now();
   reducer_->begin();
@@ -144,7 +126,7 @@ StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
   clock.lap(&TrainTimes::communication, nullptr);
   requireFinite(comm_, sums[0], done.total + 1,
                 std::isfinite(sums[0]) ? "" : model_->firstNotFinite(0));
-  result.learning_rate = rateAt(schedule_, number);
+  result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   optimizer_->step(result.learning_rate, 1.0F / static_cast<float>(options_.batch));
   model_->weightsChanged();
   clock.lap(&TrainTimes::optimizer, "optimizer");
