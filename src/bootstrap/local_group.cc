@@ -49,15 +49,10 @@ class LocalSession final : public Session {
   net::SocketAddress bindAddress() const override { return bind_; }
   std::shared_ptr<base::Board> board() const override { return communicator_->job().board; }
 
-  Blobs allGather(std::span<const std::byte> blob, std::chrono::milliseconds limit) override {
-    if (blob.size() > kBlobBytes)
-      throw Error(ErrorCode::invalid_argument,
-                  "allGather: a blob of " + std::to_string(blob.size()) + " bytes; at most " +
-                      std::to_string(kBlobBytes) + " are allowed");
-    const Failure late{ErrorCode::timeout,
-                       "exchange of set-up data timed out after " + base::text(limit), -1};
+  Blobs gather(std::vector<std::byte> blob, std::chrono::milliseconds limit,
+               const Failure& late) override {
     return communicator_
-        ->gather(rank_, exchanges_.fetch_add(1), false, {blob.begin(), blob.end()}, limit, late)
+        ->gather(rank_, exchanges_.fetch_add(1), false, std::move(blob), limit, late)
         ->blobs;
   }
 

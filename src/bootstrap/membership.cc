@@ -46,16 +46,10 @@ class RemoteSession final : public Session {
   net::SocketAddress bindAddress() const override { return membership_->bind_; }
   std::shared_ptr<base::Board> board() const override { return nullptr; }
 
-  Blobs allGather(std::span<const std::byte> blob, std::chrono::milliseconds limit) override {
-    if (blob.size() > kBlobBytes)
-      throw Error(ErrorCode::invalid_argument,
-                  "allGather: a blob of " + std::to_string(blob.size()) + " bytes; at most " +
-                      std::to_string(kBlobBytes) + " are allowed");
-    const Failure late{ErrorCode::timeout,
-                       "exchange of set-up data timed out after " + base::text(limit), -1};
+  Blobs gather(std::vector<std::byte> blob, std::chrono::milliseconds limit,
+               const Failure& late) override {
     return membership_
-        ->exchange(*communicator_, Membership::Purpose::data, {blob.begin(), blob.end()}, limit,
-                   late)
+        ->exchange(*communicator_, Membership::Purpose::data, std::move(blob), limit, late)
         ->blobs;
   }
   std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) override {

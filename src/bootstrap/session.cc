@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/awake.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "bootstrap/launcher.h"
@@ -234,6 +235,17 @@ std::unique_ptr<Session> Session::join(const UniqueId& id, const Options& option
   return ProcessJobs::ofProcess().open(
       byId(id, rank, size, options, "the process that made the unique id"), false,
       options.init_timeout);
+}
+
+std::vector<std::vector<std::byte>> Session::allGather(std::span<const std::byte> blob,
+                                                       std::chrono::milliseconds limit) {
+  if (blob.size() > kBlobBytes)
+    throw Error(ErrorCode::invalid_argument, "allGather: a blob of " + std::to_string(blob.size()) +
+                                                 " bytes; at most " + std::to_string(kBlobBytes) +
+                                                 " are allowed");
+  return gather(
+      {blob.begin(), blob.end()}, limit,
+      {ErrorCode::timeout, "exchange of set-up data timed out after " + base::text(limit), -1});
 }
 
 void Session::decline(const Rendezvous& meet, const Failure& why, const Options& options) {

@@ -109,8 +109,8 @@ class Session {
 
   /// Collective. Element r is rank r's blob (at most 16 KiB). Throws Error(timeout) with the
   /// missing ranks, or the failure of the communicator.
-  virtual std::vector<std::vector<std::byte>> allGather(std::span<const std::byte> blob,
-                                                        std::chrono::milliseconds limit) = 0;
+  std::vector<std::vector<std::byte>> allGather(std::span<const std::byte> blob,
+                                                std::chrono::milliseconds limit);
   /// Collective, by the rules of Communicator::split(); null for kNoColor.
   virtual std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) = 0;
 
@@ -145,6 +145,11 @@ class Session {
   virtual Failure fail(const Failure& failure, const std::optional<Stall>& stall = {}) = 0;
 
  private:
+  /// allGather() of a blob that is not too large. `late`: the failure at the deadline.
+  virtual std::vector<std::vector<std::byte>> gather(std::vector<std::byte> blob,
+                                                     std::chrono::milliseconds limit,
+                                                     const Failure& late) = 0;
+
   struct Way;
   static std::optional<Way> wayOf(const Rendezvous& meet, const Options& options);
 };
