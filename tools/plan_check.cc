@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 #include "rondo/error.h"
+#include "tools/threads.h"
 
 namespace rondo::tools {
 
@@ -142,11 +142,10 @@ void checkPairs(const std::vector<PlanPair>& pairs, int threads,
   }
   std::vector<PairVerdict> verdicts(pairs.size());
   std::atomic<std::size_t> next{0};
-  std::mutex mutex; // protects the verdicts and the next two variables
+  std::mutex mutex; // protects the verdicts and the next variable
   std::size_t reported = 0;
-  std::exception_ptr failure;
 
-  const auto work = [&] {
+  onThreads(threads, [&](int) {
     for (std::size_t i = next.fetch_add(1); i < tasks.size(); i = next.fetch_add(1)) {
       const PlanPair& pair = pairs[tasks[i].pair];
       checkOne(pair, pair.specs[tasks[i].spec], mutex, verdicts[tasks[i].pair]);
@@ -156,26 +155,7 @@ void checkPairs(const std::vector<PlanPair>& pairs, int threads,
         ++reported;
       }
     }
-  };
-  std::vector<std::thread> helpers;
-  for (int i = 1; i < threads; ++i) {
-    helpers.emplace_back([&] {
-      try {
-        work();
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        failure = std::current_exception();
-      }
-    });
-  }
-  try {
-    work();
-  } catch (...) {
-    std::lock_guard lock(mutex);
-    failure = std::current_exception();
-  }
-  for (std::thread& helper : helpers) helper.join();
-  if (failure) std::rethrow_exception(failure);
+  });
 }
 
 std::string verdictText(const PlanPair& pair, const PairVerdict& verdict) {

@@ -125,6 +125,24 @@ class Launcher {
   const std::vector<pid_t> others_; ///< children that do not belong to the job
 };
 
+/// The path of this program.
+std::string ownExecutable() {
+  const std::string link = "/proc/self/exe";
+  std::array<char, 4096> path;
+  const ssize_t size = readlink(link.c_str(), path.data(), path.size());
+  if (size > 0 && static_cast<std::size_t>(size) < path.size()) {
+    std::string own(path.data(), static_cast<std::size_t>(size));
+    // If the program's file was replaced while it runs, the link still leads to the old one.
+    return access(own.c_str(), X_OK) == 0 ? own : link;
+  }
+  // /proc is not mounted: the name by which the system found this program.
+  const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (name != nullptr && access(name, X_OK) == 0) return std::filesystem::absolute(name);
+  throw Error(ErrorCode::system,
+              "cannot find this program's own file, which the ranks are to run: that needs /proc, "
+              "which is not mounted. Mount it, or call this program by its full path");
+}
+
 } // namespace
 
 int spawnRanks(const SpawnOptions& options) {
@@ -147,21 +165,13 @@ int spawnRanks(const SpawnOptions& options) {
   return Launcher(supervisor, signals, others).wait();
 }
 
-std::string ownExecutable() {
-  const std::string link = "/proc/self/exe";
-  std::array<char, 4096> path;
-  const ssize_t size = readlink(link.c_str(), path.data(), path.size());
-  if (size > 0 && static_cast<std::size_t>(size) < path.size()) {
-    std::string own(path.data(), static_cast<std::size_t>(size));
-    // If the program's file was replaced while it runs, the link still leads to the old one.
-    return access(own.c_str(), X_OK) == 0 ? own : link;
-  }
-  // /proc is not mounted: the name by which the system found this program.
-  const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
-  if (name != nullptr && access(name, X_OK) == 0) return std::filesystem::absolute(name);
-  throw Error(ErrorCode::system,
-              "cannot find this program's own file, which the ranks are to run: that needs /proc, "
-              "which is not mounted. Mount it, or call this program by its full path");
+SpawnOptions ownRanks(int ranks, const std::vector<std::string>& arguments) {
+  SpawnOptions spawn;
+  spawn.ranks = ranks;
+  spawn.command = {ownExecutable()};
+  spawn.command.insert(spawn.command.end(), arguments.begin(), arguments.end());
+  spawn.report_status = false;
+  return spawn;
 }
 
 } // namespace rondo::tools

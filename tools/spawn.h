@@ -64,8 +64,8 @@ struct SpawnOptions {
 /// invalid_argument); what is wrong later is said on stderr, and the status as of reportError().
 int spawnRanks(const SpawnOptions& options);
 
-/// The path of this program, for starting it again. Throws Error(system) if /proc is not mounted
-/// and the program's file was moved.
-std::string ownExecutable();
+/// To run this program again as all ranks, which report their errors themselves. Throws
+/// Error(system) if /proc is not mounted and the program's file was moved.
+SpawnOptions ownRanks(int ranks, const std::vector<std::string>& arguments);
 
 } // namespace rondo::tools

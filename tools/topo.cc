@@ -30,14 +30,10 @@ struct TopoConfig {
 /// Starts the ranks, which draw the job, unless a launcher started them already.
 int drawRanks(const TopoConfig& config) {
   if (!Rendezvous::detectLauncher().launcher.empty()) return drawJob(config.bind, config.svg);
-  SpawnOptions spawn;
-  spawn.ranks = config.ranks;
-  spawn.command = {ownExecutable()};
-  spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
+  SpawnOptions spawn = ownRanks(config.ranks, config.arguments);
   spawn.bind = config.bind;
   const char* const set = std::getenv("RONDO_BIND");
   if (config.bind.empty() && (!set || !*set)) spawn.bind = "core";
-  spawn.report_status = false; // the ranks report their errors themselves
   return spawnRanks(spawn);
 }
 

@@ -19,6 +19,7 @@
 #include "tools/bench/json.h"
 #include "tools/command.h"
 #include "tools/spawn.h"
+#include "tools/threads.h"
 #include "tools/train_display.h"
 #include "tools/train_results.h"
 #include "tools/train_sweep.h"
@@ -179,24 +180,10 @@ int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
 int trainThreads(const TrainConfig& config) {
   const Rendezvous meet = Rendezvous::inProcess(config.ranks);
   std::vector<int> status(static_cast<std::size_t>(config.ranks), kSuccess);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < config.ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      status[static_cast<std::size_t>(rank)] = trainRank(config, meet.as(rank), rank);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  onThreads(config.ranks, [&](int rank) {
+    status[static_cast<std::size_t>(rank)] = trainRank(config, meet.as(rank), rank);
+  });
   return *std::max_element(status.begin(), status.end());
-}
-
-bool isAbort(const std::exception_ptr& fault) {
-  try {
-    if (fault) std::rethrow_exception(fault);
-  } catch (const Error& error) {
-    return error.code() == ErrorCode::aborted;
-  } catch (...) {
-  }
-  return false;
 }
 
 } // namespace
@@ -207,25 +194,11 @@ TrainReport trainHere(const TrainConfig& config,
                       const std::function<void(const TrainProgress&)>& progress_of_0) {
   const Rendezvous meet = Rendezvous::inProcess(config.ranks);
   std::vector<TrainReport> reports(static_cast<std::size_t>(config.ranks));
-  std::vector<std::exception_ptr> faults(reports.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < config.ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto at = static_cast<std::size_t>(rank);
-      try {
-        Communicator comm = communicator(config, meet.as(rank));
-        reports[at] = trainOn(comm, config, rank == 0 ? progress_of_0 : nullptr);
-      } catch (...) {
-        faults[at] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  // What one rank throws ends the others with `aborted`.
-  std::stable_partition(faults.begin(), faults.end(),
-                        [](const auto& one) { return !isAbort(one); });
-  for (const std::exception_ptr& fault : faults)
-    if (fault) std::rethrow_exception(fault);
+  onThreads(config.ranks, [&](int rank) {
+    Communicator comm = communicator(config, meet.as(rank));
+    reports[static_cast<std::size_t>(rank)] =
+        trainOn(comm, config, rank == 0 ? progress_of_0 : nullptr);
+  });
   return reports.front();
 }
 
@@ -245,18 +218,14 @@ int runTrain(const TrainConfig& config) {
     const int rank = config.launched ? Rendezvous::detectLauncher().rank : -1;
     return trainRank(config, Rendezvous::environment(), rank);
   }
-  SpawnOptions spawn;
-  spawn.ranks = config.ranks;
-  spawn.command = {ownExecutable()};
-  spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
+  SpawnOptions spawn = ownRanks(config.ranks, config.arguments);
   const bool fit = config.ranks <= static_cast<int>(std::thread::hardware_concurrency());
   const char* const bind = std::getenv("RONDO_BIND");
   if ((!bind || !*bind) && fit) spawn.bind = "core";
   // The ranks themselves know whether MIN are left, also when others join.
   spawn.least = config.options.elastic.ranks.empty() ? 0 : 1;
   spawn.line_begin = clearingText();
-  spawn.report_status = false; // the ranks report their errors themselves
-  spawn.patient = true;        // a stop waits for an evaluation or a long step, and the checkpoint
+  spawn.patient = true; // a stop waits for an evaluation or a long step, and the checkpoint
   return spawnRanks(spawn);
 }
 

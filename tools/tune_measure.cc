@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <exception>
 #include <functional>
 #include <thread>
 
 #include "kernels/reduce.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
+#include "tools/threads.h"
 #include "topology/bind.h"
 #include "topology/system.h"
 
@@ -27,24 +27,12 @@ double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Calls `work` for both ranks at the same time, each on its processors, and rethrows the first
-/// error.
+/// Calls `work` for both ranks at the same time, each on its processors.
 void onBoth(const std::vector<topology::Processors>& places, const std::function<void(int)>& work) {
-  std::exception_ptr errors[2];
-  const auto run = [&](int rank) {
-    try {
-      topology::bindThread(places[static_cast<std::size_t>(rank)]);
-      work(rank);
-    } catch (...) {
-      errors[rank] = std::current_exception();
-    }
-  };
-  {
-    std::jthread other(run, 1);
-    std::jthread first(run, 0);
-  }
-  for (const auto& error : errors)
-    if (error) std::rethrow_exception(error);
+  onThreads(2, [&](int rank) {
+    topology::bindThread(places[static_cast<std::size_t>(rank)]);
+    work(rank);
+  });
 }
 
 /// Repeats `once` about as often as the time allows, at least three times. Returns the seconds of

@@ -7,7 +7,6 @@
 #include <functional>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "rondo/communicator.h"
 #include "tools/bench/json.h"
@@ -17,6 +16,7 @@
 #include "tools/bench/table.h"
 #include "tools/command.h"
 #include "tools/spawn.h"
+#include "tools/threads.h"
 
 namespace rondo::tools {
 
@@ -169,27 +169,21 @@ int benchRank(const BenchConfig& config, const Meeting& meeting) {
 }
 
 int benchThreads(const BenchConfig& config) {
-  const auto ranks = static_cast<std::size_t>(config.ranks);
   const Rendezvous control = Rendezvous::inProcess(config.ranks);
   std::vector<Rendezvous> recipes;
   for (std::size_t i = 0; i < config.algorithms.size(); ++i) {
     recipes.push_back(Rendezvous::inProcess(config.ranks));
   }
-  std::vector<int> status(ranks, kSuccess);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < config.ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto self = static_cast<std::size_t>(rank);
-      Meeting meeting{rank,
-                      config.ranks,
-                      rank,
-                      "threads",
-                      [&] { return control.as(rank); },
-                      [&](std::size_t table, Communicator&) { return recipes[table].as(rank); }};
-      status[self] = benchRank(config, meeting);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  std::vector<int> status(static_cast<std::size_t>(config.ranks), kSuccess);
+  onThreads(config.ranks, [&](int rank) {
+    Meeting meeting{rank,
+                    config.ranks,
+                    rank,
+                    "threads",
+                    [&] { return control.as(rank); },
+                    [&](std::size_t table, Communicator&) { return recipes[table].as(rank); }};
+    status[static_cast<std::size_t>(rank)] = benchRank(config, meeting);
+  });
   return *std::max_element(status.begin(), status.end());
 }
 
@@ -223,12 +217,8 @@ int runBench(const BenchConfig& config) {
   if (writes && !config.rules.empty()) requireNewRules(config.rules);
   if (config.threads) return benchThreads(config);
   if (config.launched) return benchProcess(config, Rendezvous::detectLauncher());
-  SpawnOptions spawn;
-  spawn.ranks = config.ranks;
-  spawn.command = {ownExecutable()};
-  spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
+  SpawnOptions spawn = ownRanks(config.ranks, config.arguments);
   spawn.bind = config.bind;
-  spawn.report_status = false; // the ranks report their errors themselves
   return spawnRanks(spawn);
 }
 
