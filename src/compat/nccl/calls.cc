@@ -88,163 +88,133 @@ class Call {
   const cudaStream_t stream_;
 };
 
+/// Answers an exported function whose call only moves elements of `datatype`.
+ncclResult_t move(const char* function, ncclComm_t comm, cudaStream_t stream,
+                  ncclDataType_t datatype, CollectiveCall arguments) {
+  return answerInGroup(function, [&] {
+    const Call call(comm, stream);
+    arguments.type = typeOf(datatype);
+    return call.run(arguments);
+  });
+}
+
+/// Answers an exported function whose call reduces elements of `datatype`.
+ncclResult_t reduce(const char* function, ncclComm_t comm, cudaStream_t stream,
+                    ncclDataType_t datatype, ncclRedOp_t op, CollectiveCall arguments) {
+  return answerInGroup(function, [&] {
+    const Call call(comm, stream);
+    arguments.type = typeOf(datatype);
+    arguments.op = call.operatorOf(op, arguments.type);
+    return call.run(arguments);
+  });
+}
+
 } // namespace
 
 NCCL_EXPORT(ncclResult_t, AllReduce,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)) {
-  return answerInGroup("ncclAllReduce", [&] {
-    const Call call(comm, stream);
-    const DataType type = typeOf(datatype);
-    return call.run({.collective = Collective::allreduce,
-                     .input = sendbuff,
-                     .output = recvbuff,
-                     .count = count,
-                     .type = type,
-                     .op = call.operatorOf(op, type)});
-  });
+  return reduce("ncclAllReduce", comm, stream, datatype, op,
+                {Collective::allreduce, sendbuff, recvbuff, count});
 }
 
 NCCL_EXPORT(ncclResult_t, Reduce,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
              ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)) {
-  return answerInGroup("ncclReduce", [&] {
-    const Call call(comm, stream);
-    const DataType type = typeOf(datatype);
-    return call.run({.collective = Collective::reduce,
-                     .input = sendbuff,
-                     .output = recvbuff,
-                     .count = count,
-                     .type = type,
-                     .op = call.operatorOf(op, type),
-                     .root = root});
-  });
+  return reduce("ncclReduce", comm, stream, datatype, op,
+                {.collective = Collective::reduce,
+                 .input = sendbuff,
+                 .output = recvbuff,
+                 .count = count,
+                 .root = root});
 }
 
 NCCL_EXPORT(ncclResult_t, ReduceScatter,
             (const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)) {
-  return answerInGroup("ncclReduceScatter", [&] {
-    const Call call(comm, stream);
-    const DataType type = typeOf(datatype);
-    return call.run({.collective = Collective::reducescatter,
-                     .input = sendbuff,
-                     .output = recvbuff,
-                     .count = recvcount,
-                     .type = type,
-                     .op = call.operatorOf(op, type)});
-  });
+  return reduce("ncclReduceScatter", comm, stream, datatype, op,
+                {Collective::reducescatter, sendbuff, recvbuff, recvcount});
 }
 
 NCCL_EXPORT(ncclResult_t, Broadcast,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answerInGroup("ncclBroadcast", [&] {
-    const Call call(comm, stream);
-    return call.run({.collective = Collective::broadcast,
-                     .input = sendbuff,
-                     .output = recvbuff,
-                     .count = count,
-                     .type = typeOf(datatype),
-                     .root = root});
-  });
+  return move("ncclBroadcast", comm, stream, datatype,
+              {.collective = Collective::broadcast,
+               .input = sendbuff,
+               .output = recvbuff,
+               .count = count,
+               .root = root});
 }
 
 NCCL_EXPORT(ncclResult_t, Bcast,
             (void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
              cudaStream_t stream)) {
-  return answerInGroup("ncclBcast", [&] {
-    const Call call(comm, stream);
-    return call.run({.collective = Collective::broadcast,
-                     .input = buff,
-                     .output = buff,
-                     .count = count,
-                     .type = typeOf(datatype),
-                     .root = root});
-  });
+  return move("ncclBcast", comm, stream, datatype,
+              {.collective = Collective::broadcast,
+               .input = buff,
+               .output = buff,
+               .count = count,
+               .root = root});
 }
 
 NCCL_EXPORT(ncclResult_t, AllGather,
             (const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answerInGroup("ncclAllGather", [&] {
-    const Call call(comm, stream);
-    return call.run({.collective = Collective::allgather,
-                     .input = sendbuff,
-                     .output = recvbuff,
-                     .count = sendcount,
-                     .type = typeOf(datatype)});
-  });
+  return move("ncclAllGather", comm, stream, datatype,
+              {Collective::allgather, sendbuff, recvbuff, sendcount});
 }
 
 NCCL_EXPORT(ncclResult_t, AlltoAll,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answerInGroup("ncclAlltoAll", [&] {
-    const Call call(comm, stream);
-    if (sendbuff == recvbuff && count > 0)
-      return call.exchangeInPlace(recvbuff, count, typeOf(datatype));
-    return call.run({.collective = Collective::alltoall,
-                     .input = sendbuff,
-                     .output = recvbuff,
-                     .count = count,
-                     .type = typeOf(datatype)});
-  });
+  if (sendbuff == recvbuff && count > 0)
+    return answerInGroup("ncclAlltoAll", [&] {
+      return Call(comm, stream).exchangeInPlace(recvbuff, count, typeOf(datatype));
+    });
+  return move("ncclAlltoAll", comm, stream, datatype,
+              {Collective::alltoall, sendbuff, recvbuff, count});
 }
 
 NCCL_EXPORT(ncclResult_t, Gather,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answerInGroup("ncclGather", [&] {
-    const Call call(comm, stream);
-    return call.run({.collective = Collective::gather,
-                     .input = sendbuff,
-                     .output = recvbuff,
-                     .count = count,
-                     .type = typeOf(datatype),
-                     .root = root});
-  });
+  return move("ncclGather", comm, stream, datatype,
+              {.collective = Collective::gather,
+               .input = sendbuff,
+               .output = recvbuff,
+               .count = count,
+               .root = root});
 }
 
 NCCL_EXPORT(ncclResult_t, Scatter,
             (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
              ncclComm_t comm, cudaStream_t stream)) {
-  return answerInGroup("ncclScatter", [&] {
-    const Call call(comm, stream);
-    return call.run({.collective = Collective::scatter,
-                     .input = sendbuff,
-                     .output = recvbuff,
-                     .count = count,
-                     .type = typeOf(datatype),
-                     .root = root});
-  });
+  return move("ncclScatter", comm, stream, datatype,
+              {.collective = Collective::scatter,
+               .input = sendbuff,
+               .output = recvbuff,
+               .count = count,
+               .root = root});
 }
 
 NCCL_EXPORT(ncclResult_t, Send,
             (const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
              cudaStream_t stream)) {
-  return answerInGroup("ncclSend", [&] {
-    const Call call(comm, stream);
-    return call.run({.collective = Collective::sendrecv,
-                     .input = sendbuff,
-                     .count = count,
-                     .type = typeOf(datatype),
-                     .root = peer,
-                     .sending = true});
-  });
+  return move("ncclSend", comm, stream, datatype,
+              {.collective = Collective::sendrecv,
+               .input = sendbuff,
+               .count = count,
+               .root = peer,
+               .sending = true});
 }
 
 NCCL_EXPORT(ncclResult_t, Recv,
             (void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
              cudaStream_t stream)) {
-  return answerInGroup("ncclRecv", [&] {
-    const Call call(comm, stream);
-    return call.run({.collective = Collective::sendrecv,
-                     .output = recvbuff,
-                     .count = count,
-                     .type = typeOf(datatype),
-                     .root = peer});
-  });
+  return move(
+      "ncclRecv", comm, stream, datatype,
+      {.collective = Collective::sendrecv, .output = recvbuff, .count = count, .root = peer});
 }
 
 NCCL_EXPORT(ncclResult_t, RedOpCreatePreMulSum,
