@@ -137,9 +137,6 @@ struct ProgressReport {
   struct Board {
     std::uint64_t communicator = 0, completed = 0;
     CallReport calls; ///< since the last report; in an answer all that the log keeps
-
-    void write(base::Writer& out) const;
-    static Board read(base::Reader& in);
   };
 
   std::uint64_t heard = 0;     ///< Beat::number of the hub's last beat
