@@ -3,33 +3,14 @@
 
 #include <memory>
 
+#include "train/layers/layer.h"
 #include "train/layers/node.h"
 #include "train/layers/onednn/site.h"
 
 namespace rondo::training::onednn {
 
-/// The constructor gets the input tensor. For training, the backward passes are built after all
-/// constructors, from the last layer to the first. Tensors do not move after that: passes only run
-/// primitives. A layer does not modify its input or the gradient that it gets.
-class Layer {
- public:
-  Layer() = default;
-  virtual ~Layer() = default;
-  Layer(const Layer&) = delete;
-  Layer& operator=(const Layer&) = delete;
-
-  /// The output tensor.
-  const Tensor& output() const { return output_; }
-  /// Gets the gradient of the output. Returns the gradient of the input, or an empty tensor if
-  /// `wanted` is false.
-  virtual Tensor buildBack(const Tensor& gradient, bool wanted) = 0;
-
-  virtual void forward(const Batch& batch, const Pass& pass) = 0;
-  virtual void backward(const GradientReady& ready) = 0;
-
- protected:
-  Tensor output_;
-};
+/// Passes only run primitives.
+using Layer = LayerOn<Tensor>;
 
 /// The arguments of a layer's constructor.
 struct Blueprint {
