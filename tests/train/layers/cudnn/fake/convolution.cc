@@ -66,14 +66,7 @@ double& at(std::vector<double>& sums, int i) { return sums[static_cast<std::size
 
 extern "C" {
 
-cudnnStatus_t CUDNNWINAPI cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* made) {
-  make(made, "filter descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t CUDNNWINAPI cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t made) {
-  destroy(made, "filter descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
+FAKE_DESCRIPTOR(Filter, "filter descriptors")
 cudnnStatus_t CUDNNWINAPI cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t to,
                                                      cudnnDataType_t type,
                                                      cudnnTensorFormat_t format, int k, int c,
@@ -83,14 +76,7 @@ cudnnStatus_t CUDNNWINAPI cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t to,
     return CUDNN_STATUS_BAD_PARAM;
   return dnn(__func__);
 }
-cudnnStatus_t CUDNNWINAPI cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* made) {
-  make(made, "convolution descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t CUDNNWINAPI cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t made) {
-  destroy(made, "convolution descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
+FAKE_DESCRIPTOR(Convolution, "convolution descriptors")
 cudnnStatus_t CUDNNWINAPI cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t to,
                                                           int pad_h, int pad_w, int u, int v,
                                                           int dilation_h, int dilation_w,

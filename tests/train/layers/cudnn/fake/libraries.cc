@@ -181,28 +181,14 @@ cudnnStatus_t CUDNNWINAPI cudnnSetStream(cudnnHandle_t handle, cudaStream_t stre
   handle->stream = stream;
   return dnn("cudnnSetStream");
 }
-cudnnStatus_t CUDNNWINAPI cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* made) {
-  make(made, "tensor descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t CUDNNWINAPI cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t made) {
-  destroy(made, "tensor descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
+FAKE_DESCRIPTOR(Tensor, "tensor descriptors")
 cudnnStatus_t CUDNNWINAPI cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t to,
                                                      cudnnTensorFormat_t, cudnnDataType_t, int n,
                                                      int c, int h, int w) {
   *to = {n, c, h, w};
   return to->size() > 0 ? dnn("cudnnSetTensor4dDescriptor") : CUDNN_STATUS_BAD_PARAM;
 }
-cudnnStatus_t CUDNNWINAPI cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t* made) {
-  make(made, "activation descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t CUDNNWINAPI cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t made) {
-  destroy(made, "activation descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
+FAKE_DESCRIPTOR(Activation, "activation descriptors")
 cudnnStatus_t CUDNNWINAPI cudnnSetActivationDescriptor(cudnnActivationDescriptor_t to,
                                                        cudnnActivationMode_t mode,
                                                        cudnnNanPropagation_t nan, double) {

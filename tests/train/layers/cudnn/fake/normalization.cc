@@ -44,14 +44,7 @@ bool fit(cudnnBatchNormMode_t mode, const cudnnTensorDescriptor_t x,
 
 extern "C" {
 
-cudnnStatus_t CUDNNWINAPI cudnnCreateOpTensorDescriptor(cudnnOpTensorDescriptor_t* made) {
-  make(made, "operation descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t CUDNNWINAPI cudnnDestroyOpTensorDescriptor(cudnnOpTensorDescriptor_t made) {
-  destroy(made, "operation descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
+FAKE_DESCRIPTOR(OpTensor, "operation descriptors")
 cudnnStatus_t CUDNNWINAPI cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t to,
                                                      cudnnOpTensorOp_t op, cudnnDataType_t type,
                                                      cudnnNanPropagation_t nan) {

@@ -67,6 +67,17 @@ void destroy(Handle handle, const char* kind) {
   delete handle;
 }
 
+/// Defines the functions that make and destroy such descriptors.
+#define FAKE_DESCRIPTOR(Type, kind)                                                          \
+  cudnnStatus_t CUDNNWINAPI cudnnCreate##Type##Descriptor(cudnn##Type##Descriptor_t* made) { \
+    make(made, kind);                                                                        \
+    return CUDNN_STATUS_SUCCESS;                                                             \
+  }                                                                                          \
+  cudnnStatus_t CUDNNWINAPI cudnnDestroy##Type##Descriptor(cudnn##Type##Descriptor_t made) { \
+    destroy(made, kind);                                                                     \
+    return CUDNN_STATUS_SUCCESS;                                                             \
+  }
+
 /// Called for handles and descriptors; `floats` is false if one allows products in less than
 /// float32.
 void notePrecision(bool floats);

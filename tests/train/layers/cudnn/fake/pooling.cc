@@ -48,14 +48,7 @@ int highest(const float* from, const std::vector<int>& window) {
 
 extern "C" {
 
-cudnnStatus_t CUDNNWINAPI cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t* made) {
-  make(made, "pooling descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t CUDNNWINAPI cudnnDestroyPoolingDescriptor(cudnnPoolingDescriptor_t made) {
-  destroy(made, "pooling descriptors");
-  return CUDNN_STATUS_SUCCESS;
-}
+FAKE_DESCRIPTOR(Pooling, "pooling descriptors")
 cudnnStatus_t CUDNNWINAPI cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t to,
                                                       cudnnPoolingMode_t mode,
                                                       cudnnNanPropagation_t nan, int h, int w,
