@@ -1,7 +1,6 @@
 // Tests sessions over TCP, by a unique id. The ranks are threads of this process.
 #include <atomic>
 #include <deque>
-#include <filesystem>
 #include <span>
 
 #include "bootstrap/process_jobs.h"
@@ -10,6 +9,7 @@
 #include "ranks.h"
 #include "rondo/options.h"
 #include "session_cases.h"
+#include "support/descriptors.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -22,13 +22,6 @@ Meet byUniqueId(int size) {
   options.socket_interface = "lo";
   const UniqueId id = UniqueId::create(options);
   return [id, size](int rank) { return Rendezvous::uniqueId(id, rank, size); };
-}
-
-std::size_t openDescriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    ++count;
-  return count;
 }
 
 /// A unique id that ends with the case: other cases see a listener close when its ranks have

@@ -3,13 +3,13 @@
 
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "rondo/communicator.h"
+#include "support/descriptors.h"
 #include "support/grid.h"
 #include "support/paths.h"
 #include "support/ranks.h"
@@ -60,13 +60,6 @@ std::map<int, Rank> run(int ranks, const std::string& settings, int unused, int 
   }
   ::pclose(output);
   return found;
-}
-
-std::size_t openDescriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    ++count;
-  return count;
 }
 
 } // namespace

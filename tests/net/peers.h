@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <cstring>
-#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "net/event_loop.h"
 #include "net/handshake.h"
 #include "net/native_address.h"
+#include "support/descriptors.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -33,14 +33,6 @@ bool eventually(Condition condition) {
     std::this_thread::sleep_for(1ms);
   }
   return true;
-}
-
-inline std::size_t openDescriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
-  return count;
 }
 
 /// Fails the test if descriptors are left open at the end of the scope.

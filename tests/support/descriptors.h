@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ inline std::vector<int> openDescriptorNumbers() {
   }
   std::erase_if(open, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });
   return open;
+}
+
+/// Number of open descriptors, with the one that this function uses.
+inline std::size_t openDescriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
 /// While it lives, this process gets no more descriptors.

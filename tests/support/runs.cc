@@ -67,4 +67,16 @@ Thrown thrownByAll(std::vector<Communicator>& ranks,
   return thrown[0];
 }
 
+void requireRefused(std::vector<Communicator>& ranks, const TrainOptions& options,
+                    const std::vector<Change>& changes) {
+  for (const Change& change : changes) {
+    TrainOptions changed = options;
+    change.make(changed);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, changed); });
+    INFO(change.name << ": " << thrown.text);
+    REQUIRE(thrown.code == ErrorCode::invalid_argument);
+    REQUIRE(contains(thrown.text, change.name));
+  }
+}
+
 } // namespace rondo::test

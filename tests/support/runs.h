@@ -35,6 +35,16 @@ struct Thrown {
 Thrown thrownByAll(std::vector<Communicator>& ranks,
                    const std::function<void(Communicator&)>& body);
 
+/// A change of the options, and what the error says of it.
+struct Change {
+  std::string name;
+  std::function<void(TrainOptions&)> make;
+};
+
+/// Requires that each change is Error(invalid_argument) on all ranks, with its name in the text.
+void requireRefused(std::vector<Communicator>& ranks, const TrainOptions& options,
+                    const std::vector<Change>& changes);
+
 bool contains(const std::string& text, const std::string& piece);
 
 } // namespace rondo::test

@@ -199,10 +199,6 @@ TEST_CASE("options that differ between ranks are Error(mismatch), which quotes t
   TemporaryFolder folder, other;
   writeDataset(folder, 130, 100);
   writeDataset(other, 130, 100, 2);
-  struct Change {
-    std::string name;
-    std::function<void(TrainOptions&)> make;
-  };
   const std::vector<Change> changes = {
       {"epochs 3", [](TrainOptions& o) { o.epochs = 3; }},
       {"batch 41", [](TrainOptions& o) { o.batch = 41; }},
@@ -238,10 +234,6 @@ TEST_CASE("invalid options are refused, and the communicator stays usable") {
   TemporaryFolder folder;
   writeDataset(folder, 130, 100);
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  struct Change {
-    std::string name;
-    std::function<void(TrainOptions&)> make;
-  };
   const std::vector<Change> changes = {
       {"model \"lenet\"; valid: mlp", [](TrainOptions& o) { o.model = "lenet"; }},
       {"optimizer \"adagrad\"", [](TrainOptions& o) { o.optimizer.name = "adagrad"; }},
@@ -281,16 +273,7 @@ TEST_CASE("invalid options are refused, and the communicator stays usable") {
       {"momentum is 1.5", [](TrainOptions& o) { o.optimizer.momentum = 1.5; }},
       {"momentum is nan", [=](TrainOptions& o) { o.optimizer.momentum = kNan; }}};
   auto ranks = makeRanks(2);
-  for (const Change& change : changes) {
-    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
-      TrainOptions options = small(folder);
-      change.make(options);
-      train(comm, options);
-    });
-    INFO(change.name << ": " << thrown.text);
-    REQUIRE(thrown.code == ErrorCode::invalid_argument);
-    REQUIRE(contains(thrown.text, change.name));
-  }
+  requireRefused(ranks, small(folder), changes);
   trainAll(std::move(ranks), small(folder));
 }
 

@@ -5,12 +5,12 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <filesystem>
 #include <thread>
 
 #include "harness.h"
 #include "rondo/error.h"
 #include "support/cut_links.h"
+#include "support/descriptors.h"
 #include "support/forked_child.h"
 #include "support/grid.h"
 #include "support/test.h"
@@ -43,13 +43,6 @@ base::UniqueFd strangerAt(const net::SocketAddress& listener) {
   base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0);
   return fd;
-}
-
-std::size_t openDescriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    ++count;
-  return count;
 }
 
 void exchange(World& world, int src, int dst, int index = 0) {

@@ -6,26 +6,19 @@
 // error, if any; then "RANK small BYTES", the total of the last kind; then "RANK world SUM", the
 // result of another call on the job's own communicator.
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "faults/programs/say.h"
 #include "rondo/communicator.h"
+#include "support/descriptors.h"
 
 namespace {
 
-/// One write per line, so that lines of several ranks do not mix.
-void say(const std::string& line) {
-  if (::write(STDOUT_FILENO, (line + "\n").data(), line.size() + 1) < 0) std::_Exit(9);
-}
+using rondo::test::say;
 
-long descriptors() {
-  long count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    ++count;
-  return count;
-}
+long descriptors() { return static_cast<long>(rondo::test::openDescriptors()); }
 
 /// Of memory that several processes map, this process's part.
 long residentBytes() {
@@ -76,7 +69,7 @@ int main(int argc, char** argv) {
   const long descriptors_before = descriptors(), bytes_before = residentBytes();
   for (int i = 0; i < unused; ++i) kept.push_back(*world.split(0, 0));
   say(rank + " unused " + std::to_string(descriptors() - descriptors_before) + " " +
-      std::to_string(residentBytes() - bytes_before));
+      std::to_string(residentBytes() - bytes_before) + "\n");
   int done = 0;
   std::string trouble = "-";
   try {
@@ -87,7 +80,7 @@ int main(int argc, char** argv) {
   } catch (const rondo::Error& error) {
     trouble = std::string(rondo::name(error.code())) + " " + error.what();
   }
-  say(rank + " used " + std::to_string(done) + " " + trouble);
+  say(rank + " used " + std::to_string(done) + " " + trouble + "\n");
   if (small > 0) {
     moveSmallMessages(kept.front());
     const long before = residentBytes();
@@ -95,7 +88,7 @@ int main(int argc, char** argv) {
       kept.push_back(*world.split(0, 0));
       moveSmallMessages(kept.back());
     }
-    say(rank + " small " + std::to_string(residentBytes() - before));
+    say(rank + " small " + std::to_string(residentBytes() - before) + "\n");
   }
-  say(rank + " world " + std::to_string(sum(world)));
+  say(rank + " world " + std::to_string(sum(world)) + "\n");
 }

@@ -18,17 +18,13 @@
 #include <thread>
 #include <utility>
 
+#include "faults/programs/say.h"
 #include "soak_worlds.h"
 
 using namespace rondo;
 using namespace rondo::test;
 
 namespace {
-
-/// One write per line, so that lines of several ranks do not mix.
-void say(const std::string& line) {
-  if (::write(STDOUT_FILENO, (line + "\n").data(), line.size() + 1) < 0) std::_Exit(9);
-}
 
 struct Use {
   long descriptors = 0, threads = 0, mappings = 0, kib = 0;
@@ -88,14 +84,14 @@ class Rank {
     for (number_ = 0; number_ < static_cast<int>(world_.rounds.size()); ++number_) {
       const Round& round = world_.rounds[static_cast<std::size_t>(number_)];
       if (members_ != round.members) wrong("the members are not those of the world");
-      say("round " + std::to_string(me_) + " " + std::to_string(number_));
+      say("round " + std::to_string(me_) + " " + std::to_string(number_) + "\n");
       if (!act(round)) return;
       members_ = learn(*comm_);
     }
   }
 
   [[noreturn]] void wrong(const std::string& text) const {
-    say("wrong " + std::to_string(me_) + " round " + std::to_string(number_) + ": " + text);
+    say("wrong " + std::to_string(me_) + " round " + std::to_string(number_) + ": " + text + "\n");
     std::_Exit(1);
   }
 
@@ -181,7 +177,7 @@ class Rank {
       return false;
     }
     shrink(round);
-    say("recovered " + std::to_string(me_) + " " + std::to_string(number_));
+    say("recovered " + std::to_string(me_) + " " + std::to_string(number_) + "\n");
     return true;
   }
 
@@ -213,13 +209,13 @@ class Rank {
       } while (comm_->size() > static_cast<int>(round.members.size() - round.lost.size()));
     } catch (const Error& error) {
       if (!victim) throw;
-      say("refused " + std::to_string(me_) + " " + error.what());
+      say("refused " + std::to_string(me_) + " " + error.what() + "\n");
       if (round.what == What::freeze) return false;
       waits_for_death = true;
     }
     while (waits_for_death) ::pause();
     if (victim) wrong("this rank was lost, and is a member");
-    say("recovered " + std::to_string(me_) + " " + std::to_string(number_));
+    say("recovered " + std::to_string(me_) + " " + std::to_string(number_) + "\n");
     for (const int rank : round.lost) waitForEnd(rank);
     observe();
     return true;
@@ -285,7 +281,7 @@ class Rank {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       now = use();
     }
-    say("used " + std::to_string(me_) + " " + std::to_string(number_) + " " + now.text());
+    say("used " + std::to_string(me_) + " " + std::to_string(number_) + " " + now.text() + "\n");
     if (!within(now, *first_, world_.ranks))
       wrong("at first " + first_->text() + ", now " + now.text());
   }
@@ -328,7 +324,7 @@ int main(int argc, char** argv) {
                  ": " + error.what());
     }
   } catch (const Error& error) {
-    say(std::string("wrong -1 the ranks did not meet: ") + error.what());
+    say(std::string("wrong -1 the ranks did not meet: ") + error.what() + "\n");
     return 1;
   }
 }

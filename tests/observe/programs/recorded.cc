@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "faults/programs/say.h"
 #include "rondo/communicator.h"
 
 namespace {
@@ -31,11 +32,7 @@ namespace {
 using rondo::Communicator;
 using rondo::DataType;
 using rondo::ReduceOp;
-
-/// One write per line, so that lines of several ranks do not mix.
-void say(const std::string& line) {
-  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
-}
+using rondo::test::say;
 
 void compute() { ::sleep(60); }
 

@@ -1,10 +1,10 @@
 // Tests round-robin groups: buckets over several communicators give the same bits as over one.
-#include <filesystem>
 
+#include "train/parallel/groups.h"
+#include "support/descriptors.h"
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
-#include "train/parallel/groups.h"
 
 namespace rondo::test {
 
@@ -25,18 +25,6 @@ TEST_CASE("groups are communicators of the same ranks, of which the given one is
 }
 
 #ifdef RONDO_HAVE_DNNL
-
-namespace {
-
-/// Number of file descriptors that this process has open.
-std::size_t openDescriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    ++count;
-  return count;
-}
-
-} // namespace
 
 TEST_CASE("groups do not change a bit in any strategy with buckets, and each has its own sockets") {
   for (const auto& [strategy, mesh] : std::vector<std::pair<std::string, std::string>>{

@@ -323,10 +323,6 @@ TEST_CASE("a step sends as many bytes as the formula in the strategy's file says
 }
 
 TEST_CASE("options that local SGD and DataParallel do not support are refused by name") {
-  struct Change {
-    std::string name;
-    std::function<void(TrainOptions&)> make;
-  };
   const std::vector<Change> changes = {
       {"period is 0", [](TrainOptions& o) { o.strategy = "local", o.averaging.period = 0; }},
       {"slow_momentum is 1",
@@ -340,16 +336,7 @@ TEST_CASE("options that local SGD and DataParallel do not support are refused by
       {"strategy ddp takes no period, which is for: local",
        [](TrainOptions& o) { o.averaging.period = 3; }}};
   auto ranks = makeRanks(2);
-  for (const Change& change : changes) {
-    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
-      TrainOptions options = smallRun();
-      change.make(options);
-      train(comm, options);
-    });
-    INFO(change.name << ": " << thrown.text);
-    REQUIRE(thrown.code == ErrorCode::invalid_argument);
-    REQUIRE(contains(thrown.text, change.name));
-  }
+  requireRefused(ranks, smallRun(), changes);
 }
 
 TEST_CASE("a loss that is not finite ends local SGD and DataParallel on all ranks") {

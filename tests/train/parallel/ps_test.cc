@@ -294,10 +294,6 @@ TEST_CASE("if one rank is asked to stop, all workers stop at the same step, and 
 }
 
 TEST_CASE("options that parameter servers do not support are refused by name", "[threads]") {
-  struct Change {
-    std::string name;
-    std::function<void(TrainOptions&)> make;
-  };
   const std::vector<Change> changes = {
       {"servers is 0, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers.count = 0; }},
       {"servers is 4, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers.count = 4; }},
@@ -330,16 +326,7 @@ TEST_CASE("options that parameter servers do not support are refused by name", "
        }},
       {"pace_ms is -1", [](TrainOptions& o) { o.stragglers.pace_ms = -1; }}};
   auto ranks = makeRanks(3);
-  for (const Change& change : changes) {
-    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
-      TrainOptions options = servedRun();
-      change.make(options);
-      train(comm, options);
-    });
-    INFO(change.name << ": " << thrown.text);
-    REQUIRE(thrown.code == ErrorCode::invalid_argument);
-    REQUIRE(contains(thrown.text, change.name));
-  }
+  requireRefused(ranks, servedRun(), changes);
   trainAll(std::move(ranks), servedRun());
 }
 
