@@ -40,21 +40,21 @@ struct Shims;
 /// allocate() are not counted.
 struct MemoryUse {
   std::size_t channels = 0; ///< number of channels on which this rank sends
-  /// Slots of these channels, if the peers share memory. Between devices over a network: slots of
-  /// all channels.
+  /// Slots of the channels on which this rank sends to peers that share memory with it. Between
+  /// devices over a network: slots of the channels in both directions.
   std::size_t slots = 0;
-  /// For messages that TCP or UCX cannot send from or receive into user memory. Also for a message
-  /// read from another process's private memory that has no single place in this rank's
-  /// buffers: it is only passed on, or is stored in pieces.
+  /// Copies of messages that TCP or UCX cannot send from, or receive into, user memory; and of
+  /// messages from another process's private memory that this rank only passes on, or stores in
+  /// pieces.
   std::size_t staging = 0;
   std::size_t scratch = 0; ///< for partial results
 
   std::size_t bytes() const { return slots + staging + scratch; }
 };
 
-/// A span of the program's own in the trace of a rank, for example a step of a training.
+/// A span that the program adds to the trace of a rank, for example a training step.
 struct TraceSpan {
-  std::string lane; ///< spans of a lane must not overlap, except that one may contain others
+  std::string lane; ///< row of the trace; its spans may contain each other, but not overlap partly
   std::string name;
   std::chrono::steady_clock::time_point begin, end;
   std::int64_t step = -1;  ///< shown with the span; negative: not shown
@@ -109,15 +109,16 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   static std::future<Communicator> createAsync(const Rendezvous& meet,
                                                const Options& options = Options::fromEnvironment());
 
-  /// The source may then only be destroyed or assigned to.
+  /// After a move the source may only be destroyed or assigned to.
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept; ///< swaps: the source then holds the old one
   /// Waits until the outstanding calls of this rank have completed, at most for Options::timeout,
   /// and until the network has taken the messages that this rank sent. A call that needs other
   /// ranks completes only when they make it too. The destructor does not wait until the other ranks
-  /// destroy their communicators. When the destructor returns, this rank has left the group; Works
-  /// and Buffers do not keep it in. Two things do, until they end: a splitAsync(), exchangeAsync(),
-  /// growAsync() or shrinkAsync(); another thread's wait for a Group with other communicators too.
+  /// destroy their communicators. When it returns, this rank has left the group, even if Works and
+  /// Buffers still exist. Exceptions: the rank stays until a splitAsync(), exchangeAsync(),
+  /// growAsync() or shrinkAsync() has ended, and until a Group that another thread waits for and
+  /// that has calls of other communicators, too, has ended.
   ///
   /// Calls in flight on other ranks that cannot complete without this rank throw an Error whose
   /// text and culprit() name this rank. The code is peer_dead ("rank 1 left without entering
@@ -143,14 +144,13 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   int size() const;
 
   /// Collective. Makes one communicator for each value of `color`. Its ranks are ordered by `key`;
-  /// equal keys are ordered by the rank in this communicator. A rank
-  /// with color kNoColor must call it, too, and gets nothing. Any int is a key, and any int is a
-  /// color but -2 and -3, which the library uses itself (it does not check).
+  /// equal keys are ordered by the rank in this communicator. A rank with color kNoColor must call
+  /// it, too, and gets nothing. Do not use the colors -2 and -3 (this is not checked).
   ///
   /// Throws Error(timeout), which names the late ranks, if one does not call it within
   /// Options::init_timeout; Error(mismatch) if others call exchange() or grow() instead;
-  /// Error(peer_dead) if a rank has left or died. These errors end this communicator; errors of
-  /// create(), while the new one is opened, do not.
+  /// Error(peer_dead) if a rank has left or died. After these errors this communicator has failed;
+  /// after errors of create(), while the new one is opened, it can still be used.
   static constexpr int kNoColor = -1;
   std::optional<Communicator> split(int color, int key);
   /// Does what split() does, on a new thread. Several splits of one communicator are made in the
@@ -159,10 +159,11 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
 
   /// Collective. Sends `own`, at most 16 KiB, to all ranks; element r of the result is what rank r
   /// passed. Ranks may pass different numbers of bytes, also none. It uses the control plane, as
-  /// split() does, is ordered only with split(), grow() and other exchanges, and makes no progress
-  /// on other calls. Errors: those of split(); Error(invalid_argument) for more than 16 KiB.
+  /// split() does, and makes no progress on other calls. All ranks make splits, exchanges and
+  /// grow() in the same order, but in any order with other calls. Errors: those of split();
+  /// Error(invalid_argument) for more than 16 KiB.
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own);
-  /// Does what exchange() does, on a new thread; `own` is read at once. See splitAsync().
+  /// Does what exchange() does, on a new thread; copies `own` first. See splitAsync().
   std::future<std::vector<std::vector<std::byte>>> exchangeAsync(std::span<const std::byte> own);
 
   /// Collective over the ranks that are not in `excluded`. Returns a communicator of these ranks,
@@ -202,15 +203,15 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   ///
   /// The new communicator is a job of its own, whose control plane begins in the process that made
   /// the id. So it does not matter who hosted that of this one, or whether it lives. After a
-  /// failure call shrink() first. An id serves one grow(). It is ordered with splits and exchanges.
+  /// failure call shrink() first. An id serves one grow(). The order rule of exchange() holds.
   ///
   /// Either all ranks of this communicator throw, or none. After these errors it can still be used:
   /// Error(init_failed) if newcomers do not come within Options::init_timeout or die while they
   /// join (culprit(): the rank in the new communicator), or if the id's rendezvous cannot be
   /// reached; Error(invalid_argument) if a number or id is not valid or differs between ranks, or
-  /// if no rank has an id. Other errors end this communicator, as in split(); among them
-  /// Error(timeout) of the last stage, in which the old ranks wait for each other for up to three
-  /// times init_timeout.
+  /// if no rank has an id. After other errors this communicator has failed, as in split(); among
+  /// them Error(timeout) of the last stage, in which the old ranks wait for each other for up to
+  /// three times init_timeout.
   Communicator grow(int newcomers);
   Communicator grow(int newcomers, const UniqueId& id);
   /// Does what grow() does, on a new thread. See splitAsync().
@@ -225,18 +226,17 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   static std::future<Communicator> joinAsync(const UniqueId& id,
                                              const Options& options = Options::fromEnvironment());
 
-  // After shrink(), grow(), split() and the failure of a communicator these remain: the program's
-  // memory; Buffers from allocate() and registerBuffer(), which every communicator of the process
-  // can use (peers that have not seen a Buffer map it at the first call); and the old communicator,
-  // if it has not failed. The new one has the old one's Options, with the timeout that is set now.
-  // Not kept: plans, channels and memory for messages (made again by the first call of each shape),
-  // and setStream(). Messages of one communicator never reach another one.
+  // After shrink(), grow() and split() the old communicator can still be used if it has not failed.
+  // Buffers from allocate() and registerBuffer() remain, also after a failure: all communicators of
+  // the process can use them. The new communicator has the old one's Options, with the timeout that
+  // is set now, but not its setStream(); its first call of each shape makes plans and channels.
+  // Messages of one communicator never reach another one.
 
   /// Ends every pending and later call of every rank of this communicator with Error(aborted),
-  /// whose text contains `reason`. If it has failed already, calls end with the first error
-  /// instead. (With Options::patient, after the death of a rank, abort() ends only this rank's
-  /// calls at once.) May be called from any thread, at any time, and repeatedly. The ranks remain:
-  /// shrink() then makes a communicator of the same ranks (MPI's ULFM and NCCL call this revoke).
+  /// whose text contains `reason`, as MPIX_Comm_revoke and ncclCommRevoke do. If it has failed
+  /// already, calls end with the first error instead. (With Options::patient, after the death of a
+  /// rank, abort() ends only this rank's calls at once.) May be called from any thread, and
+  /// repeatedly. shrink() then makes a communicator of the same ranks.
   void abort(const std::string& reason);
   /// Returns the error with which the communicator has failed, or nothing. It never waits, and may
   /// be called from any thread. The death of a rank appears within a second, also without a call.
@@ -275,9 +275,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // element; 16- and 8-bit floats are combined in fp32. Errors: invalid_argument if this rank's
   // arguments are wrong, or the operator is not defined on the type (the text names the call and
   // the argument; nothing was sent); unsupported if no allowed algorithm can serve the call, or
-  // Options::channel_bytes is too small for it. These end the communicator: mismatch (the ranks'
-  // calls differ), peer_dead, unresponsive, timeout, aborted, transport, system. How an algorithm
-  // works, and what it costs: the head of its file in src/algorithms, and `rondo plan`.
+  // Options::channel_bytes is too small for it. After the others the communicator has failed:
+  // mismatch (the ranks' calls differ), peer_dead, unresponsive, timeout, aborted, transport,
+  // system. The head of an algorithm's file in src/algorithms says how it works, and what it costs.
 
   // Each call also has a form for arrays, from which count and type follow: typed_calls.h.
   using TypedCalls::allGather, TypedCalls::allGatherAsync;
@@ -458,9 +458,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// as for send().
   void recv(void* output, std::size_t count, DataType type, int peer);
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
-  /// Whether a message from `peer`'s send() has arrived, or begun to arrive, for which no recv()
-  /// was called yet. Never waits. Use it to receive from whichever rank sends first. Errors: as for
-  /// recv(), but if `peer` has left, other calls go on; Error(unsupported) with Options::device.
+  /// Returns true if a message from `peer`'s send() has arrived, or begun to arrive, for which no
+  /// recv() was called yet. Never waits. Use it to receive from whichever rank sends first. Errors:
+  /// as for recv(), but other calls go on if `peer` has left; Error(unsupported) on devices.
   bool arrived(int peer);
 
   /// Whether a trace of this rank is written (Options::trace_folder).

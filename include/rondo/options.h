@@ -14,12 +14,12 @@ enum class LogLevel { none, error, warn, info, trace };
 
 /// Settings of one communicator. fromEnvironment() reads the variable that each field's comment
 /// names first. A second name, if there is one, is NCCL's, and is read if the RONDO variable is not
-/// set. (A variable that is set to the empty text counts as set: the default applies.) An unknown
+/// set. A RONDO variable with an empty value counts as set, and means the default. An unknown
 /// value of a RONDO variable is Error(invalid_argument) that lists the valid ones; an unknown value
 /// of an NCCL variable is logged and ignored, but an unknown word in NCCL_ALGO is an error, as in
-/// NCCL. Of algorithm, rules_file, planner, profile, deterministic, checksum, channel_bytes,
-/// channel_depth and trace_folder, all ranks use rank 0's value. comm_id, the secret and tls must
-/// be equal on all ranks; device must be set on all ranks or on none. The others may differ.
+/// NCCL. All ranks use rank 0's algorithm, rules_file, planner, profile, deterministic, checksum,
+/// channel_bytes, channel_depth and trace_folder. comm_id, the secret and tls must be equal on all
+/// ranks; device must be set on all ranks or on none. The others may differ.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" (a list that begins with '^' excludes: the
@@ -95,15 +95,15 @@ struct RONDO_API Options {
   /// peer's system has not answered for three intervals and at least a second. From 10 ms to an
   /// hour. Choose more than the network's round-trip time; below half of it, ranks cannot join.
   std::chrono::milliseconds heartbeat{1'000};
-  /// RONDO_PATIENT (0 or 1). With 1, a silent process is logged and waited for; use it under a
-  /// debugger. After the death of a rank, a call ends only when it has made no progress for 10 s,
+  /// RONDO_PATIENT (0 or 1). With 1, ranks wait for a silent process, and log it; use it under a
+  /// debugger. After the death of a rank, a call fails only when it has made no progress for 10 s,
   /// so that messages that the rank had sent still arrive.
   bool patient = false;
 
-  /// RONDO_BUFFSIZE, NCCL_BUFFSIZE (bytes, suffixes K, M and G). Memory for the slots of one
+  /// RONDO_BUFFSIZE, NCCL_BUFFSIZE (bytes, suffixes K, M and G). Memory for all slots of one
   /// channel (one direction between two ranks). 0: the transport's default.
   std::size_t channel_bytes = 0;
-  /// RONDO_DEPTH. Slots of one channel, 1 to 64. 0: the transport's default.
+  /// RONDO_DEPTH. Number of slots of one channel, 1 to 64. 0: the transport's default.
   int channel_depth = 0;
 
   /// RONDO_THREADS. Number of threads of a rank that reduce and copy large pieces together, 1 to
@@ -124,12 +124,12 @@ struct RONDO_API Options {
 
   /// RONDO_BIND. Processors for the thread that makes a communicator, and for all threads that it
   /// starts later. "core": a core for each rank; consecutive ranks get cores near each other.
-  /// "socket": a package; ranks are divided into as many consecutive runs as there are packages. A
-  /// list like "0,2,8-11": the first rank of the machine gets the first processor, and so on. Ranks
-  /// whose processors differ already (because a launcher or an earlier communicator bound them) are
-  /// not bound again. Empty or "none": create() binds nothing. createAll() never binds. `rondo
-  /// run`, `bench` and `train` bind ranks before they start. If it is empty or not set, `bench` and
-  /// `topo -p` bind ranks to cores, and so does `train` if there are enough processors.
+  /// "socket": all cores of a CPU package for each rank; with 2 packages, the first half of the
+  /// ranks gets the first one. A list like "0,2,8-11": the first rank of the machine gets the first
+  /// processor, and so on. Ranks that a launcher or an earlier communicator bound to different
+  /// processors are not bound again. Empty or "none": create() binds nothing. createAll() never
+  /// binds. `rondo run`, `bench` and `train` bind ranks before they start. If it is empty or not
+  /// set, `bench` and `topo -p` bind ranks to cores, and so does `train` if there are enough.
   std::string bind;
 
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of prefixes of interface names; a leading
@@ -157,11 +157,11 @@ struct RONDO_API Options {
   std::string ucx_devices;
 
   /// RONDO_COMM_ID, NCCL_COMM_ID ("host:port"). Address at which rank 0 listens for the others. It
-  /// comes before the address of a launcher, except that of `rondo run`.
+  /// is used instead of the address that a launcher gives, except under `rondo run`.
   std::string comm_id;
   /// RONDO_SECRET_FILE. File of mode 0600 with the job's secret (32 bytes, or 64 hex digits).
-  /// A UniqueId contains one. Without a secret, ranks that meet at comm_id or at a launcher's
-  /// address accept only loopback addresses.
+  /// A UniqueId contains a secret, so ranks that meet by one need no file. Without a secret, ranks
+  /// that meet at comm_id or at a launcher's address accept only loopback addresses.
   std::string secret_file;
   /// RONDO_TLS (0 or 1; the same on all ranks, otherwise Error(init_failed)). With 1, TLS 1.3
   /// encrypts the connections of the control plane and of tcp, also inside a machine, with keys
@@ -170,15 +170,16 @@ struct RONDO_API Options {
   /// and so OpenSSL's libssl; without it, Error(unsupported).
   bool tls = false;
 
-  /// RONDO_DEBUG, NCCL_DEBUG: none, error, warn, info, trace (NCCL: VERSION is warn, ABORT info).
+  /// RONDO_DEBUG, NCCL_DEBUG: none, error, warn, info, trace. NCCL's VERSION counts as warn, its
+  /// ABORT as info.
   LogLevel log_level = LogLevel::warn;
   /// RONDO_DEBUG_FILE, NCCL_DEBUG_FILE. %h is the host's name, %p the process id. Empty: stderr.
   std::string log_file;
 
-  /// RONDO_DUMP. Folder for dumps of this process's last calls, which `rondo report` reads. One is
-  /// written when a communicator fails, and, unless the program handles SIGQUIT itself, on SIGQUIT.
-  /// The first communicator of a process that names a folder decides, and makes the folder (0700).
-  /// Empty: none is written.
+  /// RONDO_DUMP. Folder for dumps of this process's last calls, which `rondo report` reads. A dump
+  /// is written when a communicator fails, and on SIGQUIT unless the program handles SIGQUIT. The
+  /// first communicator of a process that names a folder decides, and makes the folder (0700).
+  /// Empty: no dump is written.
   std::string dump_folder;
   /// RONDO_TRACE. Folder for traces of all calls, one file for each rank, which ui.perfetto.dev
   /// shows and `rondo report --trace` merges. Rank 0's value counts. Creating the communicator then
