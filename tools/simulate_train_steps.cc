@@ -20,8 +20,8 @@ using Tasks = std::vector<std::uint32_t>;
 using training::ShardLevel;
 using training::ShardTask;
 
-/// The steps of ranks that all do the same, apart from stragglers: one resource for the passes of
-/// each different rank, and one for the network.
+/// Training steps in which all ranks do the same, but stragglers more slowly. Ranks that take the
+/// same time share one resource for their passes; the network is one more.
 class DataParallel {
  public:
   explicit DataParallel(const StepQuestion& question)

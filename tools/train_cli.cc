@@ -75,7 +75,8 @@ std::pair<double, double> parsePair(const std::string& text, const std::string& 
   return {first, second};
 }
 
-/// Adds a row of the table to the command line: add() exists for each type of members.
+/// Adds a row of the table of options to the command line. There is an add() for each type of
+/// value.
 class Adder {
  public:
   Adder(CLI::App& app, const TrainOption& option) : app_(app), option_(option) {

@@ -25,9 +25,9 @@ std::vector<SweepLine> sweepLines(std::string_view text);
 /// options of folds.
 std::vector<SweepLine> sweepLines(const TrainConfig& config);
 
-/// Throws, before a run begins, what all runs of a shared config (TrainConfig::shared()) would be
-/// refused for: the errors of sweepLines() and requireResultFiles(), and too few samples for all
-/// folds.
+/// Checks, before the first run, what every run of a shared config (TrainConfig::shared()) needs.
+/// Throws the errors of sweepLines() and requireResultFiles(), and an error if there are too few
+/// samples for all folds.
 void requireRuns(const TrainConfig& config);
 
 /// Trains by every line of the file config.sweep, one after the other, with the config's own

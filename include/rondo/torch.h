@@ -176,7 +176,7 @@ class TorchDataParallel {
     }
   };
 
-  /// Also parameters that this rank did not use have a gradient.
+  /// Gives each parameter its averaged gradient, also those that this rank did not use.
   void show() {
     for (std::size_t i = 0; i < views_.size(); ++i)
       parameters_[i].second.mutable_grad() = views_[i];

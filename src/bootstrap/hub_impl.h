@@ -250,7 +250,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::chrono::milliseconds heartbeat_ = Options::kLongestHeartbeat; ///< the members' shortest
   Gap gap_;
   bool stopped_ = false;
-  std::set<int> ended_;   ///< ranks of which ended() has told
+  std::set<int> ended_;   ///< ranks for which ended() was called
   int last_offered_ = -1; ///< the rank that was offered the hub last
   struct Offer {
     std::vector<bool> expected;                ///< reachableRanks() at the time of the offer

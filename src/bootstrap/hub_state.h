@@ -69,8 +69,8 @@ struct Group {
 
   std::optional<Inquiry> inquiry;
   std::vector<int> leaving; ///< ranks of the job that wait for the answer to their leave
-  bool said = false;        ///< a leaving rank was told that calls differ
-  std::set<int> asking;     ///< ranks of the job that want a communicator of those that live
+  bool said = false;        ///< a leaving rank was told that calls differ; only the first logs it
+  std::set<int> asking;     ///< ranks of the job that called shrink() without a list
   bool young = false;       ///< made by shrink(); no exchange of its ranks has completed
   std::set<int> described;  ///< ranks of the job that told a new hub of it
 

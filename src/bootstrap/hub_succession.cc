@@ -237,7 +237,8 @@ std::chrono::milliseconds Hub::Impl::comingLimit() const {
 
 void Hub::Impl::limitComing() {
   if (settle_timer_ != 0) return;
-  // One that has ended refuses the connection: it is dead, not unresponsive.
+  // After kAskTime, connects to the missing ranks: one that refuses has died, so its error is
+  // peer_dead and not unresponsive.
   ask_timer_ = loop_->after(kAskTime, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || self->stopped_) return;

@@ -26,9 +26,10 @@ class ProcessJobs {
   /// and host() throw Error(system) then.
   static ProcessJobs& ofProcess();
 
-  /// Opens a hub, or returns the address of the one that this process hosts. It lives until all
-  /// ranks have left, another process has taken it over, or the process ends. Throws Error(aborted)
-  /// if the hub would take over, but this process hosts another one.
+  /// Opens a hub of a job, or returns the address of the one that this process hosts. It lives
+  /// until all ranks have left, another process has taken it over, or the process ends. Throws
+  /// Error(aborted) if the hub is to replace one that died, but this process hosts another hub of
+  /// the job.
   net::SocketAddress host(const Hub::Settings& settings);
   /// The address of the hub that this process hosts; none if it hosts no hub of the job.
   std::optional<net::SocketAddress> hubOf(std::uint64_t job) const;

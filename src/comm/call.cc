@@ -95,7 +95,7 @@ constexpr const char* kNotInPlace =
 struct Range {
   std::uintptr_t begin = 0, end = 0;
   bool written = false;
-  bool own = false; ///< may coincide with the other buffer's own block, in place
+  bool own = false; ///< this rank's own block: in place, it is the other buffer's own block
   std::size_t block = 0;
 };
 

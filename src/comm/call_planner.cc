@@ -51,7 +51,8 @@ planner::Decision CallPlanner::decide(const Call& call, plan::PlanCache& plans) 
   using By = planner::Decision::By;
   planner::Decision made = planner::decision(specOf(call), bytesOf(call), policy_, plans);
   if (made.by == By::user || made.by == By::rules_file) return made;
-  // The measured call may have had another root.
+  // The measured call may have had another root or type, so its fastest algorithm may be unable to
+  // serve this call; then the next one does.
   const plan::Spec spec = specOf(call);
   const planner::Suitability serves(spec, bytesOf(call), policy_, plans);
   for (const Trials::Timed& one : trials_.of(call.collective, bytesOf(call)))

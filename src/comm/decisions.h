@@ -12,8 +12,8 @@
 
 namespace rondo::comm {
 
-/// What connects the ranks, as this rank sees it. `processors`: that the ranks of its machine may
-/// use together.
+/// Returns what connects the ranks, as this rank sees it. `processors`: how many the ranks of its
+/// machine may use together.
 planner::Site siteOf(const engine::Fabric& fabric, const std::vector<Place>& places, int own,
                      std::size_t processors, std::size_t message_bytes);
 

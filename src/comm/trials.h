@@ -52,12 +52,12 @@ class Trials {
   std::map<std::pair<Collective, int>, std::vector<Timed>> measured_;
 };
 
-/// The algorithms to measure, and those of the calls by which the ranks measure.
+/// The algorithms to measure, and the algorithms of the calls that a measurement itself needs.
 struct Contest {
   std::vector<plan::Choice> candidates;
   plan::Choice allreduce; ///< for the AllReduce by which ranks compare times
   plan::Choice barrier;   ///< for the barrier before each measurement
-  plan::Choice usual;     ///< what the planner chooses without measurements
+  plan::Choice usual;     ///< the algorithm that the planner chooses without measurements
 };
 
 /// The candidates for a call of a kind that is not settled; fewer than two if there is nothing to

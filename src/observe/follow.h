@@ -23,7 +23,7 @@ class Follower {
     std::uint32_t lane; ///< calls of a lane do not overlap; the first is 0
   };
 
-  /// `first`: number of the first call that is read.
+  /// Reads calls from number `first` on.
   Follower(std::shared_ptr<Block> block, std::uint64_t first);
 
   /// Number of the last call that has begun.

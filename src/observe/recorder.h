@@ -114,11 +114,13 @@ class Recorder {
   std::string_view algorithmName(std::uint8_t index) const;
   const Identity& identity() const { return identity_; }
 
-  /// Begins a look at the calls in flight. Readers see the last one until looked().
+  /// Begins a new list of what the calls in flight wait for. Readers see the old list until
+  /// looked().
   void look();
-  /// Adds what a call waits for, and for how many nanoseconds already. The first 6 of a look count.
+  /// Adds to the new list what a call waits for, and for how many nanoseconds already. Only the
+  /// first 6 entries of a list are kept.
   void waits(const Ticket& call, int peer, const std::string& text, std::uint64_t nanoseconds);
-  /// Ends the look: what calls waited for before is forgotten.
+  /// Replaces the old list by the new one.
   void looked();
 
   /// The communicator failed now. `culprit` is a rank of the communicator, and `in_job` the same

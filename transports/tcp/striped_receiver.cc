@@ -119,7 +119,8 @@ class StripedReceiver final : public NetworkReceiver {
     return std::ranges::any_of(lines_, [](const Line& line) { return line.inlet.has_value(); });
   }
 
-  /// Whether the part at the line's head belongs to the next message or a later one.
+  /// Reads the next part's header from the line, and skips parts of messages that are complete.
+  /// Returns whether there is a part of the next message or of a later one.
   bool lookAt(Line& line) {
     guarded(line, [&] {
       while (line.inlet) {

@@ -459,7 +459,7 @@ void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm) {
 
 void makeCounterpartOfLiving(MPI_Comm from, MPI_Comm comm) {
   if (!active || comm == MPI_COMM_NULL) return;
-  // Another rank may die in here, and that is no error of MPIX_Comm_shrink.
+  // If another rank dies meanwhile, MPIX_Comm_shrink still succeeds.
   const ErrorsReturned quiet(comm);
   add(comm, cutDead(findCounterpart(from), comm), open);
 }

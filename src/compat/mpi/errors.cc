@@ -88,7 +88,8 @@ Failure currentFailure(MPI_Comm comm) noexcept {
     } catch (const CallFailure& failure) {
       return {codeFor(failure.error_class, failure.sentence)};
     } catch (const Error& error) {
-      // Programs compare these codes with the classes, and MPI's functions say who died.
+      // An error code of its own would have Rondo's text, but programs that use ULFM compare the
+      // code with MPIX_ERR_PROC_FAILED and the like. MPI's functions say which rank died.
       if (const int error_class = ulfmClass(comm, error); error_class != MPI_SUCCESS) {
         sayIfFatal(comm, error.what());
         return {error_class};

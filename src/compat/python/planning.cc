@@ -26,7 +26,7 @@ namespace {
 
 using Text = std::string;
 
-/// The question, as Python asks it.
+/// The arguments of rondo.plan(), predict() and simulate(), converted.
 struct Question {
   plan::Spec spec;
   double bytes = 0; ///< of one block of the call

@@ -92,8 +92,8 @@ class Rank {
   /// The program is ending by this exception. Unless that is a normal end, calls in flight are not
   /// waited for.
   static void programEnds(nb::handle exception);
-  /// The main thread makes a call or a communicator, so something has caught the exception: undoes
-  /// programEnds(). On another thread it does nothing.
+  /// Undoes programEnds(). Called when the main thread makes a call or a communicator, because then
+  /// the program has caught the exception and goes on. On another thread it does nothing.
   static void goesOn();
 
  private:

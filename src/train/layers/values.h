@@ -112,7 +112,7 @@ struct Dropout {
 
 struct Residual;
 
-/// A variant of all types but the first.
+/// A variant of all types but the first: the list that LAYER makes below begins with a comma.
 template <class First, class... Others>
 struct VariantOfOthers {
   using type = std::variant<Others...>;

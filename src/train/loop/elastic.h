@@ -76,8 +76,9 @@ class ElasticRanks {
   int newcomers_ = 0;
 };
 
-/// As train(). Collective. prepare() checks options and loads the data inside agree(); all ranks
-/// have called it, except those that join.
+/// Collective. Trains as train() does, and goes on when ranks are lost or join. prepare() checks
+/// options and loads the data, inside agree(). Before trainElastic() all ranks call it, except
+/// those that join; trainElastic() calls it on these, and on all ranks after each loss or join.
 TrainReport trainElastic(Communicator& comm, const TrainOptions& options, const Data& data,
                          const std::function<void(const TrainProgress&)>& progress,
                          const std::function<void()>& prepare);

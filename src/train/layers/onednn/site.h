@@ -26,11 +26,13 @@ using Type = dnnl::memory::data_type;
 /// passing.
 enum class Lifetime { kept, passing, forward };
 
-/// Locks the creation of primitives, which is rare. oneDNN shares primitives between the threads of
-/// a process and synchronises that itself, but in a way that the thread sanitizer cannot see.
+/// Returns a lock to hold while a primitive is created, which is rare. oneDNN shares primitives
+/// between threads and synchronises that itself, but the thread sanitizer cannot see how, and would
+/// report races.
 std::unique_lock<std::mutex> making();
 
-/// Must outlive everything that is built on it.
+/// oneDNN's engine and stream, and the memory of the tensors, for the layers of one model. It must
+/// outlive these layers and tensors.
 class Site {
  public:
   explicit Site(const Binding& binding);

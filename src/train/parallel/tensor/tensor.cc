@@ -65,8 +65,8 @@ class Tensor : public Strategy {
   const TrainOptions& options_;
   const Data& data_;
   const Mesh mesh_;
-  /// The ranks of one copy of the model; the ranks with the same slices.
-  Communicator line_, lines_;
+  Communicator line_;   ///< the ranks that share one copy of the model, a slice each
+  Communicator lines_;  ///< the ranks that have the same slice, one of each copy
   const Groups groups_; ///< communicators of the ranks in lines_
   std::optional<TensorModel> model_;
   Samples samples_;
