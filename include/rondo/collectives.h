@@ -15,7 +15,6 @@ namespace rondo {
 enum class Collective : std::uint8_t {
 #define RONDO_COLLECTIVE(collective, ...) collective,
 #include "rondo/detail/collectives.def"
-#undef RONDO_COLLECTIVE
 };
 
 } // namespace rondo

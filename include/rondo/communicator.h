@@ -280,17 +280,9 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // system. The head of an algorithm's file in src/algorithms says how it works, and what it costs.
 
   // Each call also has a form for arrays, from which count and type follow: typed_calls.h.
-  using TypedCalls::allGather, TypedCalls::allGatherAsync;
-  using TypedCalls::allReduce, TypedCalls::allReduceAsync;
-  using TypedCalls::allToAll, TypedCalls::allToAllAsync;
-  using TypedCalls::broadcast, TypedCalls::broadcastAsync;
-  using TypedCalls::exclusiveScan, TypedCalls::exclusiveScanAsync;
-  using TypedCalls::gather, TypedCalls::gatherAsync;
+#define RONDO_CALL(function, ...) using TypedCalls::function, TypedCalls::function##Async;
+#include "rondo/detail/collectives.def"
   using TypedCalls::recv, TypedCalls::recvAsync;
-  using TypedCalls::reduce, TypedCalls::reduceAsync;
-  using TypedCalls::reduceScatter, TypedCalls::reduceScatterAsync;
-  using TypedCalls::scan, TypedCalls::scanAsync;
-  using TypedCalls::scatter, TypedCalls::scatterAsync;
   using TypedCalls::send, TypedCalls::sendAsync;
 
   /// Makes any of the calls below. For code that takes the collective as a value, as benchmarks and

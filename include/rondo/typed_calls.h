@@ -106,48 +106,25 @@ template <class Self>
 class TypedCalls {
  public:
   // clang-format off
-#define RONDO_TYPED_CALL(function, collective, parameters, op, root)                             \
+#define RONDO_CALL(function, collective, parameters)                                             \
   template <CallInput Input, CallOutput Output> requires SameElements<Input, Output>             \
-  void function(Input&& input, Output&& output RONDO_##parameters) {                             \
-    self().call(make(Collective::collective, input, output, op, root));                          \
+  void function(Input&& input, Output&& output RONDO_PARAMETERS_##parameters) {                  \
+    self().call(make(Collective::collective, input, output, RONDO_ARGUMENTS_##parameters));      \
   }                                                                                              \
   template <CallInput Input, CallOutput Output> requires SameElements<Input, Output>             \
-  Work function##Async(Input&& input, Output&& output RONDO_##parameters) {                      \
-    return self().callAsync(make(Collective::collective, input, output, op, root));              \
-  }
-#define RONDO_TYPED_IN_PLACE(function, collective, parameters, op, root)                         \
-  template <CallOutput Data>                                                                     \
-  void function(Data&& data RONDO_##parameters) {                                                \
-    self().call(make(Collective::collective, data, op, root));                                   \
+  Work function##Async(Input&& input, Output&& output RONDO_PARAMETERS_##parameters) {           \
+    return self().callAsync(                                                                     \
+        make(Collective::collective, input, output, RONDO_ARGUMENTS_##parameters));              \
   }                                                                                              \
-  template <CallOutput Data>                                                                     \
-  Work function##Async(Data&& data RONDO_##parameters) {                                         \
-    return self().callAsync(make(Collective::collective, data, op, root));                       \
+  template <CallOutput Data> requires(traits(Collective::collective).in_place)                   \
+  void function(Data&& data RONDO_PARAMETERS_##parameters) {                                     \
+    self().call(make(Collective::collective, data, RONDO_ARGUMENTS_##parameters));               \
+  }                                                                                              \
+  template <CallOutput Data> requires(traits(Collective::collective).in_place)                   \
+  Work function##Async(Data&& data RONDO_PARAMETERS_##parameters) {                              \
+    return self().callAsync(make(Collective::collective, data, RONDO_ARGUMENTS_##parameters));   \
   }
-#define RONDO_TYPED_CALLS(...) RONDO_TYPED_CALL(__VA_ARGS__) RONDO_TYPED_IN_PLACE(__VA_ARGS__)
-#define RONDO_TYPED_NONE
-#define RONDO_TYPED_OP , ReduceOp op
-#define RONDO_TYPED_ROOT , int root
-#define RONDO_TYPED_OP_ROOT , ReduceOp op, int root
-
-  RONDO_TYPED_CALLS(allReduce, allreduce, TYPED_OP, op, 0)
-  RONDO_TYPED_CALLS(reduce, reduce, TYPED_OP_ROOT, op, root)
-  RONDO_TYPED_CALLS(reduceScatter, reducescatter, TYPED_OP, op, 0)
-  RONDO_TYPED_CALLS(scan, scan, TYPED_OP, op, 0)
-  RONDO_TYPED_CALLS(exclusiveScan, exclusivescan, TYPED_OP, op, 0)
-  RONDO_TYPED_CALLS(broadcast, broadcast, TYPED_ROOT, ReduceOp::sum, root)
-  RONDO_TYPED_CALLS(scatter, scatter, TYPED_ROOT, ReduceOp::sum, root)
-  RONDO_TYPED_CALLS(gather, gather, TYPED_ROOT, ReduceOp::sum, root)
-  RONDO_TYPED_CALLS(allGather, allgather, TYPED_NONE, ReduceOp::sum, 0)
-  RONDO_TYPED_CALL(allToAll, alltoall, TYPED_NONE, ReduceOp::sum, 0)
-
-#undef RONDO_TYPED_CALL
-#undef RONDO_TYPED_IN_PLACE
-#undef RONDO_TYPED_CALLS
-#undef RONDO_TYPED_NONE
-#undef RONDO_TYPED_OP
-#undef RONDO_TYPED_ROOT
-#undef RONDO_TYPED_OP_ROOT
+#include "rondo/detail/collectives.def"
   // clang-format on
 
   template <CallInput Input>

@@ -225,93 +225,18 @@ Work Communicator::callAsync(const CollectiveCall& call) {
   return impl_->start(call);
 }
 
-void Communicator::allReduce(const void* input, void* output, std::size_t count, DataType type,
-                             ReduceOp op) {
-  impl_->call({Collective::allreduce, input, output, count, type, op});
-}
-Work Communicator::allReduceAsync(const void* input, void* output, std::size_t count, DataType type,
-                                  ReduceOp op) {
-  return impl_->start({Collective::allreduce, input, output, count, type, op});
-}
-
-void Communicator::reduce(const void* input, void* output, std::size_t count, DataType type,
-                          ReduceOp op, int root) {
-  impl_->call({Collective::reduce, input, output, count, type, op, root});
-}
-Work Communicator::reduceAsync(const void* input, void* output, std::size_t count, DataType type,
-                               ReduceOp op, int root) {
-  return impl_->start({Collective::reduce, input, output, count, type, op, root});
-}
-
-void Communicator::reduceScatter(const void* input, void* output, std::size_t count, DataType type,
-                                 ReduceOp op) {
-  impl_->call({Collective::reducescatter, input, output, count, type, op});
-}
-Work Communicator::reduceScatterAsync(const void* input, void* output, std::size_t count,
-                                      DataType type, ReduceOp op) {
-  return impl_->start({Collective::reducescatter, input, output, count, type, op});
-}
-
-void Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type,
-                             int root) {
-  impl_->call({Collective::broadcast, input, output, count, type, ReduceOp::sum, root});
-}
-Work Communicator::broadcastAsync(const void* input, void* output, std::size_t count, DataType type,
-                                  int root) {
-  return impl_->start({Collective::broadcast, input, output, count, type, ReduceOp::sum, root});
-}
-
-void Communicator::scatter(const void* input, void* output, std::size_t count, DataType type,
-                           int root) {
-  impl_->call({Collective::scatter, input, output, count, type, ReduceOp::sum, root});
-}
-Work Communicator::scatterAsync(const void* input, void* output, std::size_t count, DataType type,
-                                int root) {
-  return impl_->start({Collective::scatter, input, output, count, type, ReduceOp::sum, root});
-}
-
-void Communicator::gather(const void* input, void* output, std::size_t count, DataType type,
-                          int root) {
-  impl_->call({Collective::gather, input, output, count, type, ReduceOp::sum, root});
-}
-Work Communicator::gatherAsync(const void* input, void* output, std::size_t count, DataType type,
-                               int root) {
-  return impl_->start({Collective::gather, input, output, count, type, ReduceOp::sum, root});
-}
-
-void Communicator::allGather(const void* input, void* output, std::size_t count, DataType type) {
-  impl_->call({Collective::allgather, input, output, count, type});
-}
-Work Communicator::allGatherAsync(const void* input, void* output, std::size_t count,
-                                  DataType type) {
-  return impl_->start({Collective::allgather, input, output, count, type});
-}
-
-void Communicator::allToAll(const void* input, void* output, std::size_t count, DataType type) {
-  impl_->call({Collective::alltoall, input, output, count, type});
-}
-Work Communicator::allToAllAsync(const void* input, void* output, std::size_t count,
-                                 DataType type) {
-  return impl_->start({Collective::alltoall, input, output, count, type});
-}
-
-void Communicator::scan(const void* input, void* output, std::size_t count, DataType type,
-                        ReduceOp op) {
-  impl_->call({Collective::scan, input, output, count, type, op});
-}
-Work Communicator::scanAsync(const void* input, void* output, std::size_t count, DataType type,
-                             ReduceOp op) {
-  return impl_->start({Collective::scan, input, output, count, type, op});
-}
-
-void Communicator::exclusiveScan(const void* input, void* output, std::size_t count, DataType type,
-                                 ReduceOp op) {
-  impl_->call({Collective::exclusivescan, input, output, count, type, op});
-}
-Work Communicator::exclusiveScanAsync(const void* input, void* output, std::size_t count,
-                                      DataType type, ReduceOp op) {
-  return impl_->start({Collective::exclusivescan, input, output, count, type, op});
-}
+#define RONDO_CALL(function, collective, parameters)                                         \
+  void Communicator::function(const void* input, void* output, std::size_t count,            \
+                              DataType type RONDO_PARAMETERS_##parameters) {                 \
+    impl_->call(                                                                             \
+        {Collective::collective, input, output, count, type, RONDO_ARGUMENTS_##parameters}); \
+  }                                                                                          \
+  Work Communicator::function##Async(const void* input, void* output, std::size_t count,     \
+                                     DataType type RONDO_PARAMETERS_##parameters) {          \
+    return impl_->start(                                                                     \
+        {Collective::collective, input, output, count, type, RONDO_ARGUMENTS_##parameters}); \
+  }
+#include "rondo/detail/collectives.def"
 
 namespace {
 

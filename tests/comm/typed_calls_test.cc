@@ -38,6 +38,12 @@ concept Sendable = requires(Communicator& comm, T (&make)()) {
 };
 static_assert(Sendable<std::span<const float>> && Sendable<std::vector<float>&> &&
               !Sendable<std::vector<float>> && !Sendable<std::array<int, 2>>);
+/// An allToAll in place does not exist.
+template <class T>
+concept SwappedInPlace = requires(Communicator& comm, T& data) {
+  comm.allToAll(data);
+};
+static_assert(!SwappedInPlace<std::vector<float>>);
 static_assert(!Elements<std::vector<__int128>>);
 static_assert(ElementTraits<unsigned long long>::kType == DataType::uint64 &&
               ElementTraits<short>::kType == DataType::int16 &&

@@ -106,7 +106,6 @@ inline constexpr auto kCollectiveTraits = [] {
   return std::to_array<CollectiveTraits>({
 #define RONDO_COLLECTIVE(collective, ...) {C::collective, #collective, __VA_ARGS__},
 #include "rondo/detail/collectives.def"
-#undef RONDO_COLLECTIVE
   });
 }();
 
