@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "rondo/types.h"
@@ -29,6 +32,16 @@ using ScaleFunction = void (*)(void* output, const void* input, std::size_t coun
 /// operator that the type supports. A bitwise operator on floats is a programming error (asserted).
 ReduceFunction reduceFunction(DataType type, ReduceOp::Kind op);
 ScaleFunction scaleFunction(DataType type);
+
+/// One element of what a ReduceFunction or ScaleFunction computes, by scalar code that shares
+/// nothing with theirs, to check them. Elements are bit patterns, in the low bytes. The result is
+/// the same, except that a NaN may be another NaN: compare by sameElement().
+std::uint64_t reduceElement(DataType type, ReduceOp::Kind op,
+                            std::span<const std::uint64_t> inputs);
+std::uint64_t scaleElement(DataType type, std::uint64_t element, double factor);
+bool sameElement(DataType type, std::uint64_t a, std::uint64_t b);
+/// An element as a number, for texts; of an integer in full.
+std::string elementText(DataType type, std::uint64_t element);
 
 /// memcpy that does not keep the output in the caches. Faster if the output would not stay there
 /// anyway; slower if it would, and for small sizes. Its writes become visible to other threads in
