@@ -37,6 +37,7 @@ struct ChannelId {
   int index = 0;        ///< collectives: plan::Channel::index; Send/Recv: kPointToPoint
 
   static constexpr int kPointToPoint = 0xffff;
+  static constexpr int kSamples = 0xff00; ///< for Options::check_reductions
   auto operator<=>(const ChannelId&) const = default;
 };
 

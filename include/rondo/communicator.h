@@ -277,7 +277,8 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   // the argument; nothing was sent); unsupported if no allowed algorithm can serve the call, or
   // Options::channel_bytes is too small for it. After the others the communicator has failed:
   // mismatch (the ranks' calls differ), peer_dead, unresponsive, timeout, aborted, transport,
-  // system. The head of an algorithm's file in src/algorithms says how it works, and what it costs.
+  // system, wrong_result. The head of an algorithm's file in src/algorithms says how it works, and
+  // what it costs.
 
   // Each call also has a form for arrays, from which count and type follow: typed_calls.h.
 #define RONDO_CALL(function, ...) using TypedCalls::function, TypedCalls::function##Async;

@@ -27,6 +27,7 @@ enum class ErrorCode {
   unsupported,  ///< valid, but this build or machine cannot do it
   system,       ///< the operating system refused a resource; the text holds errno's message
   data,         ///< a file is missing or damaged
+  wrong_result, ///< a rank computed a wrong result; only with Options::check_reductions
 };
 
 RONDO_API std::string_view name(ErrorCode code);

@@ -18,8 +18,8 @@ enum class LogLevel { none, error, warn, info, trace };
 /// value of a RONDO variable is Error(invalid_argument) that lists the valid ones; an unknown value
 /// of an NCCL variable is logged and ignored, but an unknown word in NCCL_ALGO is an error, as in
 /// NCCL. All ranks use rank 0's algorithm, rules_file, planner, profile, deterministic, checksum,
-/// channel_bytes, channel_depth and trace_folder. comm_id, the secret and tls must be equal on all
-/// ranks; device must be set on all ranks or on none. The others may differ.
+/// check_reductions, channel_bytes, channel_depth and trace_folder. comm_id, the secret and tls must
+/// be equal on all ranks; device must be set on all ranks or on none. The others may differ.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" (a list that begins with '^' excludes: the
@@ -80,6 +80,15 @@ struct RONDO_API Options {
   /// step; the output is then undefined. Cost for an AllReduce of 1 to 16 MiB between 2 processes,
   /// on processors with VPCLMULQDQ: 3 to 11% over shm, 6 to 15% over tcp.
   bool checksum = false;
+
+  /// RONDO_CHECK_REDUCTIONS (0 or 1). With 1, the next rank computes one in 1024 of the elements
+  /// that a rank reduces again, at least one in each step, with scalar code: which elements changes
+  /// from call to call. This finds a processor that computes wrongly. At the end of each call that
+  /// reduces, the ranks send each other these elements, with the operands and the result. A
+  /// difference fails the communicator on all ranks with Error(wrong_result), which names the rank,
+  /// the element, the operands and both results. Ranks that are done with the call by then get the
+  /// error from a later one. Buffers on devices are not checked.
+  bool check_reductions = false;
 
   /// RONDO_TIMEOUT (seconds, fractions allowed). A call that makes no progress for this long ends
   /// with Error(timeout). From 1 ms to a year; there is no infinite timeout.

@@ -16,6 +16,7 @@ std::string_view name(ErrorCode code) {
     case ErrorCode::unsupported: return "unsupported";
     case ErrorCode::system: return "system";
     case ErrorCode::data: return "data";
+    case ErrorCode::wrong_result: return "wrong_result";
   }
   return "unknown";
 }

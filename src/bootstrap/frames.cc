@@ -12,7 +12,7 @@ namespace {
 /// Largest encoded address.
 constexpr std::size_t kAddressBytes = 64;
 
-constexpr ErrorCode lastOf(ErrorCode) { return ErrorCode::data; }
+constexpr ErrorCode lastOf(ErrorCode) { return ErrorCode::wrong_result; }
 constexpr Opening lastOf(Opening) { return Opening::started; }
 
 template <class T>

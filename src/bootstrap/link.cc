@@ -23,7 +23,7 @@ namespace rondo::bootstrap {
 
 namespace {
 
-constexpr std::uint8_t kVersion = 5;
+constexpr std::uint8_t kVersion = 6;
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kMacBytes = std::tuple_size_v<net::Mac>;
 constexpr std::size_t kLeast = 2 + kMacBytes; ///< smallest value of a frame's length field

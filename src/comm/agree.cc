@@ -60,6 +60,7 @@ void follow(Options& options, const Options& first) {
   options.planner = first.planner;
   options.deterministic = first.deterministic;
   options.checksum = first.checksum;
+  options.check_reductions = first.check_reductions;
   options.channel_bytes = first.channel_bytes;
   options.channel_depth = first.channel_depth;
   options.trace_folder = first.trace_folder;
@@ -78,6 +79,7 @@ Agreed agree(bootstrap::Session& session, Options options, const planner::RulesF
   out.text(options.planner);
   out.u8(options.deterministic);
   out.u8(options.checksum);
+  out.u8(options.check_reductions);
   out.u8(options.tls);
   out.i32(options.channel_depth);
   out.i32(options.device);
@@ -96,6 +98,7 @@ Agreed agree(bootstrap::Session& session, Options options, const planner::RulesF
     theirs.planner = in.text(kMaxText);
     theirs.deterministic = in.u8() != 0;
     theirs.checksum = in.u8() != 0;
+    theirs.check_reductions = in.u8() != 0;
     tls.push_back(in.u8() != 0);
     theirs.channel_depth = in.i32();
     agreed.devices.push_back(in.i32());

@@ -183,7 +183,8 @@ std::unique_ptr<engine::Engine> makeEngine(const bootstrap::Session& session,
   const auto& [devices, fabric] = connected;
   if (!devices.own)
     return std::make_unique<engine::HostEngine>(
-        *fabric, engine::HostEngine::Settings{options.threads, oversubscribed, options.checksum});
+        *fabric, engine::HostEngine::Settings{options.threads, oversubscribed, options.checksum,
+                                              options.check_reductions});
   return std::make_unique<engine::DeviceEngine>(
       devices.own, *fabric,
       engine::DeviceEngine::Settings{

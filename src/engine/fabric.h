@@ -113,6 +113,8 @@ class Fabric {
   /// "self", or the transport's name.
   std::string_view transportTo(int peer) const;
 
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(peers_.size()); }
   /// Largest message body, the same on all ranks.
   std::size_t messageBytes() const { return message_bytes_; }
   /// Whether any two ranks communicate over a network channel; the same on all ranks.

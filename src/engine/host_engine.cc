@@ -178,8 +178,17 @@ bool HostEngine::advance(Run& run) {
   }
   if (!complete) return moved || (!plan.loans.empty() && plan.loans.help());
   if (!plan.loans.empty() && !plan.loans.settle()) return moved;
-  finish(run);
-  --plan.users;
+  ReductionCheck* const check = steps_.reductionCheck();
+  if (!check) [[likely]] {
+    finish(run);
+  } else {
+    if (!check->exchanges(run)) finish(run);
+    if (check->goOn(run)) {
+      run.queued_.started = false;
+      return true;
+    }
+  }
+  --run.plan->users;
   run.plan = nullptr;
   return true;
 }
@@ -244,9 +253,12 @@ bool HostEngine::advanceLane(Run& run, std::size_t lane) {
 }
 
 void HostEngine::finish(Run& run) {
-  if (run.plan->divides)
-    kernels::divideIntegers(run.output, run.plan->shape.count, run.plan->shape.type,
-                            run.scaling.divisor);
+  if (!run.plan->divides) return;
+  ReductionCheck* const check = steps_.reductionCheck();
+  if (check) check->beforeDivision(run);
+  kernels::divideIntegers(run.output, run.plan->shape.count, run.plan->shape.type,
+                          run.scaling.divisor);
+  if (check) check->after();
 }
 
 Position HostEngine::position(const Run& run) {
@@ -261,8 +273,10 @@ Position HostEngine::position(const Run& run) {
     if (cursor.tile == run.plan->tiles) continue;
     const BoundStep* step = run.plan->at(lane, cursor);
     if (!step) continue; // the step has no part in this tile: its lane only waits for other lanes
+    const ReductionCheck* const check = steps_.reductionCheck();
     const std::string where =
-        "lane " + std::to_string(lane) + " step " + std::to_string(cursor.step) + ", tile " +
+        (check && check->exchanges(run) ? "check of reductions, lane " : "lane ") +
+        std::to_string(lane) + " step " + std::to_string(cursor.step) + ", tile " +
         std::to_string(cursor.tile + 1) + " of " + std::to_string(run.plan->tiles);
     for (const BoundOperand& input : step->inputs) {
       if (!input.wire) continue;

@@ -68,7 +68,7 @@ class HostEngine final : public Engine {
   bool connect(BoundPlan& plan);
   bool start(Run& run);
   bool advanceLane(Run& run, std::size_t lane);
-  static void finish(Run& run);
+  void finish(Run& run);
 
   Fabric& fabric_;
   StepRunner steps_;

@@ -72,11 +72,14 @@ std::uint32_t copyWithChecksum(std::uint32_t before, const void* from, std::span
 
 } // namespace
 
-StepRunner::StepRunner(const Fabric& fabric, const Settings& settings)
+StepRunner::StepRunner(Fabric& fabric, const Settings& settings)
     : oversubscribed_(settings.oversubscribed),
       checksum_(settings.checksum),
       network_(fabric),
-      combiner_(settings.threads > 1 ? std::make_unique<Combiner>(settings.threads) : nullptr) {}
+      combiner_(settings.threads > 1 ? std::make_unique<Combiner>(settings.threads) : nullptr),
+      reduction_check_(settings.check_reductions && fabric.size() > 1
+                           ? std::make_unique<ReductionCheck>(fabric)
+                           : nullptr) {}
 
 void StepRunner::classify(BoundPlan& plan) const {
   plan.use = useOf(plan);
@@ -111,7 +114,8 @@ void StepRunner::classify(BoundPlan& plan) const {
         step.sends_early = step.sends_first && plan.use == transport::Use::one_way &&
                            step.segments.size() == 1 && step.bytes >= transport::kEarlyBytes;
       }
-  if (!checksum_ && !combiner_) makeFastPath(plan);
+  if (!checksum_ && !combiner_ && !(reduction_check_ && reduces(plan.collective)))
+    makeFastPath(plan);
 }
 
 /// The Use of the plan's messages. It is Use::combine also where two copies through a slot are
@@ -263,14 +267,23 @@ void StepRunner::lend(const Run& run, const BoundStep& step, std::size_t tile,
           static_cast<std::size_t>(out - outs_.data())};
 }
 
-void StepRunner::combineAll(const Run& run, const BoundStep& step, const Operands& operands,
-                            std::size_t count) {
-  if (operands.out_count == 0) return; // a network channel sends the value from where it is
+inline void StepRunner::combineUnchecked(const Run& run, const BoundStep& step,
+                                         const Operands& operands, std::size_t count) {
   if (combiner_) {
     combiner_->combine(run, step, operands, count);
   } else {
     combine(run, step, operands, count);
   }
+}
+
+void StepRunner::combineAll(const Run& run, const BoundStep& step, const Operands& operands,
+                            std::size_t count) {
+  if (operands.out_count == 0) return; // a network channel sends the value from where it is
+  if (!reduction_check_) [[likely]]
+    return combineUnchecked(run, step, operands, count);
+  reduction_check_->before(run, step, operands, count);
+  combineUnchecked(run, step, operands, count);
+  reduction_check_->after();
 }
 
 void StepRunner::compute(const Run& run, const BoundStep& step, std::size_t tile) {

@@ -11,6 +11,7 @@
 #include "engine/combine.h"
 #include "engine/engine.h"
 #include "engine/network_channels.h"
+#include "engine/reduction_check.h"
 
 namespace rondo::engine {
 
@@ -19,11 +20,12 @@ namespace rondo::engine {
 class StepRunner {
  public:
   struct Settings {
-    int threads = 1;             ///< see Options::threads
-    bool oversubscribed = false; ///< ranks share processors
-    bool checksum = false;       ///< see Options::checksum
+    int threads = 1;               ///< see Options::threads
+    bool oversubscribed = false;   ///< ranks share processors
+    bool checksum = false;         ///< see Options::checksum
+    bool check_reductions = false; ///< see Options::check_reductions
   };
-  StepRunner(const Fabric& fabric, const Settings& settings);
+  StepRunner(Fabric& fabric, const Settings& settings);
 
   /// Call once for each plan, when its channels are open: decides how its steps move their data.
   void classify(BoundPlan& plan) const;
@@ -42,6 +44,8 @@ class StepRunner {
   bool attempt(Run& run, const BoundStep& step, std::size_t tile);
 
   NetworkChannels& network() { return network_; }
+  /// Null: reductions are not checked.
+  ReductionCheck* reductionCheck() { return reduction_check_.get(); }
   std::size_t scratchBytes() const { return scratch_.size(); }
 
  private:
@@ -54,6 +58,8 @@ class StepRunner {
   Operands operandsOf(const Run& run, const BoundStep& step, std::size_t tile, std::size_t s);
   void combineAll(const Run& run, const BoundStep& step, const Operands& operands,
                   std::size_t count);
+  void combineUnchecked(const Run& run, const BoundStep& step, const Operands& operands,
+                        std::size_t count);
   void compute(const Run& run, const BoundStep& step, std::size_t tile);
   static void sendEarly(const Run& run, const BoundStep& step, const std::byte* from);
   static void sendAndStore(const Run& run, const BoundStep& step, std::size_t tile);
@@ -64,7 +70,8 @@ class StepRunner {
   const bool oversubscribed_;
   const bool checksum_;
   NetworkChannels network_;
-  const std::unique_ptr<Combiner> combiner_; ///< null: this rank has one thread
+  const std::unique_ptr<Combiner> combiner_;              ///< null: this rank has one thread
+  const std::unique_ptr<ReductionCheck> reduction_check_; ///< may be null
   base::AlignedBuffer scratch_;
   std::vector<const void*> ins_; ///< sized for the largest step of any plan so far
   std::vector<void*> outs_;

@@ -53,14 +53,14 @@ class Environment {
 std::string dump(const Options& o) {
   std::ostringstream out;
   out << o.algorithm << '|' << o.rules_file << '|' << o.planner << '|' << o.profile << '|'
-      << o.transports << '|' << o.deterministic << '|' << o.checksum << '|' << o.timeout.count()
-      << '|' << o.init_timeout.count() << '|' << o.heartbeat.count() << '|' << o.patient << '|'
-      << o.channel_bytes << '|' << o.channel_depth << '|' << o.threads << '|' << o.device << '|'
-      << o.node << '|' << o.bind << '|' << o.socket_interface << '|' << o.socket_family << '|'
-      << o.tcp_sockets << '|' << o.tcp_congestion << '|' << o.ucx_transports << '|' << o.ucx_devices
-      << '|' << o.comm_id << '|' << o.secret_file << '|' << o.tls << '|'
-      << static_cast<int>(o.log_level) << '|' << o.log_file << ' ' << o.dump_folder << ' '
-      << o.trace_folder;
+      << o.transports << '|' << o.deterministic << '|' << o.checksum << '|' << o.check_reductions
+      << '|' << o.timeout.count() << '|' << o.init_timeout.count() << '|' << o.heartbeat.count()
+      << '|' << o.patient << '|' << o.channel_bytes << '|' << o.channel_depth << '|' << o.threads
+      << '|' << o.device << '|' << o.node << '|' << o.bind << '|' << o.socket_interface << '|'
+      << o.socket_family << '|' << o.tcp_sockets << '|' << o.tcp_congestion << '|'
+      << o.ucx_transports << '|' << o.ucx_devices << '|' << o.comm_id << '|' << o.secret_file << '|'
+      << o.tls << '|' << static_cast<int>(o.log_level) << '|' << o.log_file << ' ' << o.dump_folder
+      << ' ' << o.trace_folder;
   return out.str();
 }
 
@@ -91,6 +91,7 @@ const Case kCases[] = {
     {"RONDO_SHM_DISABLE", "NCCL_SHM_DISABLE", "1", [](Options& o) { o.transports = "^shm"; }},
     {"RONDO_DETERMINISTIC", "", "1", [](Options& o) { o.deterministic = true; }},
     {"RONDO_CHECKSUM", "", "1", [](Options& o) { o.checksum = true; }},
+    {"RONDO_CHECK_REDUCTIONS", "", "1", [](Options& o) { o.check_reductions = true; }},
     {"RONDO_TIMEOUT", "", "2.5", [](Options& o) { o.timeout = milliseconds(2500); }},
     {"RONDO_INIT_TIMEOUT", "", "3", [](Options& o) { o.init_timeout = milliseconds(3000); }},
     {"RONDO_HEARTBEAT", "", "0.25", [](Options& o) { o.heartbeat = milliseconds(250); }},

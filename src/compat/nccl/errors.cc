@@ -32,7 +32,8 @@ ncclResult_t resultOf(ErrorCode code) {
     case ErrorCode::timeout:
     case ErrorCode::aborted:
     case ErrorCode::init_failed:
-    case ErrorCode::transport: return ncclRemoteError;
+    case ErrorCode::transport:
+    case ErrorCode::wrong_result: return ncclRemoteError;
     case ErrorCode::system:
     case ErrorCode::data: return ncclSystemError;
   }

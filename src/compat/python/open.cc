@@ -51,6 +51,7 @@ constexpr Option kOptions[] = {
     {"transports", set<&Options::transports>},
     {"deterministic", set<&Options::deterministic>},
     {"checksum", set<&Options::checksum>},
+    {"check_reductions", set<&Options::check_reductions>},
     {"timeout", set<&Options::timeout>},
     {"init_timeout", set<&Options::init_timeout>},
     {"heartbeat", set<&Options::heartbeat>},
@@ -156,12 +157,12 @@ srun. Without a launcher it is a group of one rank. With rank and size, the rank
 address of the option comm_id, where rank 0 listens, or by the unique_id that one of them made.
 
 Options (strings if nothing else is said; the RONDO_* variables are their defaults): algorithm,
-rules_file, planner, profile, transports, deterministic (bool), checksum (bool), timeout,
-init_timeout, heartbeat (seconds), patient (bool), channel_bytes (int), threads (int), node, bind,
-socket_interface, comm_id, secret_file, tls (bool). comm_id, the secret and tls must be the same on
-all ranks; node is the same on the ranks of a node. Of algorithm, rules_file, planner, profile,
-deterministic, checksum and channel_bytes, rank 0's values count. Other settings: `rondo help
-environment`.
+rules_file, planner, profile, transports, deterministic (bool), checksum (bool), check_reductions
+(bool), timeout, init_timeout, heartbeat (seconds), patient (bool), channel_bytes (int), threads
+(int), node, bind, socket_interface, comm_id, secret_file, tls (bool). comm_id, the secret and tls
+must be the same on all ranks; node is the same on the ranks of a node. Of algorithm, rules_file,
+planner, profile, deterministic, checksum, check_reductions and channel_bytes, rank 0's values
+count. Other settings: `rondo help environment`.
 
 Raises rondo.Error with code "init_failed" after init_timeout (60 s); the text lists the missing
 ranks. If the process that made unique_id has ended, it does so at once.

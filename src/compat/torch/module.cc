@@ -52,6 +52,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   property<&rondo::Options::transports>(options, "transports", "RONDO_TRANSPORT");
   property<&rondo::Options::deterministic>(options, "deterministic", "RONDO_DETERMINISTIC");
   property<&rondo::Options::checksum>(options, "checksum", "RONDO_CHECKSUM");
+  property<&rondo::Options::check_reductions>(options, "check_reductions",
+                                              "RONDO_CHECK_REDUCTIONS");
   property<&rondo::Options::tls>(options, "tls", "RONDO_TLS");
   property<&rondo::Options::threads>(options, "threads", "RONDO_THREADS");
   property<&rondo::Options::node>(options, "node", "RONDO_NODE");

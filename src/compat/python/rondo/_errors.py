@@ -5,7 +5,8 @@ class Error(RuntimeError):
     """A call failed. The first failure of a group is the same on all its ranks.
 
     code     "mismatch", "peer_dead", "unresponsive", "timeout", "aborted", "init_failed",
-             "transport", "system", "unsupported", "data" or "invalid_argument"
+             "transport", "system", "unsupported", "data", "wrong_result" or
+             "invalid_argument"
     culprit  the rank that caused it, or None
     call     the call that raised it, with rank and arguments
     """
