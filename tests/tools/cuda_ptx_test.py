@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Proves that tools/cuda_ptx accepts kernels with the memory instructions that the plan kernel's
 correctness relies on, and fails if one of them is weaker, missing, non-coherent or narrower, for
-local memory, and if it finds no PTX.
+local memory, and if it finds no PTX; and that it reads compressed PTX.
 
 usage: cuda_ptx_test.py SOURCE_FOLDER
 """
 
+import ctypes
 import pathlib
 import subprocess
 import sys
@@ -153,11 +154,24 @@ MUTANTS = [
 ]
 
 
-def run(tool, kernels, padding=b"\0", target=90):
+def compress(text):
+    """A frame of zstd after a beginning of one that is none; None if there is no libzstd."""
+    try:
+        zstd = ctypes.CDLL("libzstd.so.1")
+    except OSError:
+        return None
+    frame = ctypes.create_string_buffer(len(text) + 1024)
+    zstd.ZSTD_compress.restype = ctypes.c_size_t
+    size = zstd.ZSTD_compress(frame, ctypes.c_size_t(len(frame)), text, ctypes.c_size_t(len(text)),
+                              19)
+    return b"\x28\xb5\x2f\xfd\xff\xff" + frame.raw[:size]
+
+
+def run(tool, kernels, padding=b"\0", target=90, pack=bytes):
     text = f"\n.version 9.0\n.target sm_{target}\n" + "".join(entry(*one) for one in kernels)
     with tempfile.TemporaryDirectory() as folder:
         compiled = pathlib.Path(folder) / "kernel.cu.o"
-        compiled.write_bytes(b"\x7fELF\0code\0" + text.encode() + padding + b"more")
+        compiled.write_bytes(b"\x7fELF\0code\0" + pack(text.encode()) + padding + b"more")
         return subprocess.run([tool, "host.cc.o", str(compiled)], capture_output=True, text=True)
 
 
@@ -177,6 +191,13 @@ def main(source):
                        for name, body in GOOD], target=80)
     assert empty.returncode == 0, empty
     print("ok: what only sm_90 has is caught in code for earlier ones")
+    if compress(b""):
+        packed = run(tool, GOOD, pack=compress)
+        assert packed.returncode == 0 and packed.stdout == good.stdout, packed
+        name, body = GOOD[0]
+        wrong = run(tool, [(name, body.replace("fence.sc.gpu;\n", "")), *GOOD[1:]], pack=compress)
+        assert wrong.returncode == 1 and "no fence.sc.gpu" in wrong.stdout, wrong
+        print("ok: compressed PTX is read")
     unknown = run(tool, GOOD + [("_Z9newKernelv", "")])
     assert unknown.returncode == 1 and "no rules for this kernel" in unknown.stdout, unknown
     none = run(tool, [])
