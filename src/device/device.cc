@@ -1,14 +1,13 @@
-// Opens devices. This file is part of every build; without CUDA it reports what is missing.
+// Opens devices, by the module with the CUDA code.
+#include "device/device.h"
+
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <utility>
 
-#include "device/annotate.h"
-#include "device/device.h"
+#include "device/open_module.h"
 #include "rondo/error.h"
-#if defined(RONDO_HAVE_CUDA)
-#include "device/cuda/annotate.h"
-#include "device/cuda/device.h"
-#endif
 
 namespace rondo::device {
 
@@ -29,6 +28,13 @@ DeviceOpener replaced() {
   return one.opener;
 }
 
+/// Where the module comes from, for the text of an error.
+std::string howToGet() {
+  constexpr std::string_view kMissing = RONDO_CUDA_MISSING;
+  if (kMissing.empty()) return "; build and install it together with librondo.so";
+  return " (this build has no CUDA: " + std::string(kMissing) + ")";
+}
+
 } // namespace
 
 void replaceDevices(DeviceOpener opener) {
@@ -39,18 +45,9 @@ void replaceDevices(DeviceOpener opener) {
 
 std::shared_ptr<Device> openDevice(int number) {
   if (const DeviceOpener opener = replaced()) return opener(number);
-#if defined(RONDO_HAVE_CUDA)
-  return openCudaDevice(number);
-#else
-  throw Error(ErrorCode::unsupported, "device " + std::to_string(number) +
-                                          ": this build has no CUDA (" RONDO_CUDA_MISSING ")");
-#endif
-}
-
-void annotateCalls() {
-#if defined(RONDO_HAVE_CUDA)
-  annotateCudaCalls();
-#endif
+  std::string why;
+  if (const CudaModule* const module = openModule(why)) return module->open(number);
+  throw Error(ErrorCode::unsupported, "device " + std::to_string(number) + ": " + why + howToGet());
 }
 
 } // namespace rondo::device

@@ -28,6 +28,10 @@ foreach(target rondo_command_line rondo_tools)
   target_compile_definitions(${target} PUBLIC RONDO_VERSION="${PROJECT_VERSION}"
                              PRIVATE RONDO_CUDA_MISSING="${RONDO_CUDA_MISSING}"
                                      RONDO_HAVE_TRAINER=$<TARGET_EXISTS:rondo_trainer>)
+  if(RONDO_HAVE_CUDA) # gpu.cc
+    target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+    target_compile_definitions(${target} PRIVATE RONDO_HAVE_CUDA=1)
+  endif()
   # Full optimisation would make this code, which runs once, compile for a third longer.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(RONDO_SANITIZE)
@@ -48,7 +52,7 @@ rondo_precompile(rondo_tools)
 add_executable(rondo_cli ${tool_mains})
 target_link_libraries(rondo_cli PRIVATE rondo_tools rondo_flags)
 set_target_properties(rondo_cli PROPERTIES OUTPUT_NAME rondo)
-foreach(module rondo_bootstrap_mpi rondo_hwloc rondo_tls rondo_ucx rondo_train_cudnn)
+foreach(module rondo_bootstrap_mpi rondo_cuda rondo_hwloc rondo_tls rondo_ucx rondo_train_cudnn)
   if(TARGET ${module})
     add_dependencies(rondo_cli ${module})
   endif()

@@ -1,7 +1,8 @@
 # Installs headers, libraries, modules, the command, a CMake package and pkg-config files.
 #
 # Components, which package.cmake puts into packages: library, tools, onednn, python; headers (with
-# the CMake package), static (archives), links (names for the linker, pkg-config files).
+# the CMake package), static (archives), links (names for the linker, pkg-config files). The
+# component cuda, the GPU kernels, is in no package.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 
@@ -12,6 +13,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rondo DESTINATION ${CMAKE_INSTAL
         COMPONENT headers FILES_MATCHING PATTERN "*.h" PATTERN "*.def" ${absent})
 if(TARGET rondo_train_onednn)
   install(TARGETS rondo_train_onednn LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT onednn)
+endif()
+if(TARGET rondo_cuda)
+  install(TARGETS rondo_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
 endif()
 foreach(module rondo_bootstrap_mpi rondo_ucx rondo_train_cudnn rondo_hwloc rondo_tls)
   if(TARGET ${module})
@@ -53,9 +57,6 @@ install(FILES ${PROJECT_BINARY_DIR}/rondo-config.cmake
 # The .pc files find their prefix relative to themselves, so that an installed tree can be moved.
 file(RELATIVE_PATH RONDO_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 set(RONDO_PC_LIBS_PRIVATE "-pthread")
-if(RONDO_HAVE_CUDA)
-  string(PREPEND RONDO_PC_LIBS_PRIVATE "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt ")
-endif()
 foreach(library IN LISTS CMAKE_DL_LIBS)
   string(APPEND RONDO_PC_LIBS_PRIVATE " -l${library}")
 endforeach()
