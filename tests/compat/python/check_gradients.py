@@ -10,6 +10,7 @@ import unittest
 import numpy
 
 import rondo
+from check_calls import DEADLINE
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "src/compat/python/examples"
 
@@ -221,7 +222,7 @@ class Gradients(unittest.TestCase):
     def test_the_example_learns(self):
         done = subprocess.run([os.environ["COMMAND_OF_RONDO"], "run", "-p", "2", "--",
                                sys.executable, EXAMPLES / "numpy_mlp.py"],
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreater(float(done.stdout.split("accuracy ")[1].split(",")[0]), 0.9)
 

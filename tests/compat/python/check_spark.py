@@ -17,6 +17,7 @@ import unittest
 import numpy
 
 import rondo
+from check_calls import DEADLINE
 
 try:
     import pyarrow
@@ -227,7 +228,7 @@ class Cluster(unittest.TestCase):
             command += ["--conf", f"spark.executorEnv.PYTHONPATH={os.environ['PYTHONPATH']}"]
             done = subprocess.run(
                 [*command, *map(str, words)], capture_output=True, text=True, cwd=folder,
-                timeout=300, env={**os.environ, "PYSPARK_PYTHON": sys.executable,
+                timeout=DEADLINE, env={**os.environ, "PYSPARK_PYTHON": sys.executable,
                                   "PYSPARK_DRIVER_PYTHON": sys.executable})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout

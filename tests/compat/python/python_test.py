@@ -4,6 +4,7 @@
 COMMAND_OF_RONDO is the command rondo. Without NumPy it prints why the tests are skipped."""
 
 import pathlib
+import signal
 import sys
 import unittest
 
@@ -14,6 +15,9 @@ except ImportError:
     sys.exit(0)
 
 if __name__ == "__main__":
+    # A shell starts background commands with SIGINT ignored. The programs of the tests would
+    # inherit that, and those that a test interrupts would not end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     suite = unittest.defaultTestLoader.discover(str(pathlib.Path(__file__).parent),
                                                 pattern="check_*.py")
     if suite.countTestCases() == 0:
