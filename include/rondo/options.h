@@ -18,8 +18,8 @@ enum class LogLevel { none, error, warn, info, trace };
 /// value of a RONDO variable is Error(invalid_argument) that lists the valid ones; an unknown value
 /// of an NCCL variable is logged and ignored, but an unknown word in NCCL_ALGO is an error, as in
 /// NCCL. All ranks use rank 0's algorithm, rules_file, planner, profile, deterministic, checksum,
-/// check_reductions, channel_bytes, channel_depth and trace_folder. comm_id, the secret and tls must
-/// be equal on all ranks; device must be set on all ranks or on none. The others may differ.
+/// check_reductions, channel_bytes, channel_depth and trace_folder. comm_id, the secret and tls
+/// must be equal on all ranks; device must be set on all ranks or on none. The others may differ.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
   /// "ring;allreduce:tree,ring;broadcast:^chain" (a list that begins with '^' excludes: the
