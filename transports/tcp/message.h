@@ -61,20 +61,20 @@ struct OutgoingBody {
   std::size_t bytes = 0;
   /// Keeps its capacity, so that sending does not allocate.
   std::vector<ConstBytes> pieces;
-  std::array<std::byte, kGatherBytes> small; ///< a copy of a small body
 
-  void set(std::size_t size, std::span<const ConstBytes> body) {
+  /// Copies a small body to `small`, which has kGatherBytes.
+  void set(std::size_t size, std::span<const ConstBytes> body, std::byte* small) {
     assert(size == std::accumulate(
                        body.begin(), body.end(), std::size_t{0},
                        [](std::size_t sum, const ConstBytes& piece) { return sum + piece.size; }));
     bytes = size;
     pieces.assign(body.begin(), body.end());
     if (bytes == 0 || bytes > kGatherBytes) return;
-    std::byte* to = small.data();
+    std::byte* to = small;
     for (const ConstBytes& piece : body)
       if (piece.size > 0)
         to = static_cast<std::byte*>(std::memcpy(to, piece.data, piece.size)) + piece.size;
-    pieces.assign(1, {small.data(), bytes});
+    pieces.assign(1, {small, bytes});
   }
 
   bool overlaps(const void* data, std::size_t size) const {

@@ -7,15 +7,17 @@ namespace rondo::transport::tcp {
 namespace {
 
 struct StreamMessage {
-  std::array<std::byte, kHeaderBytes + kSealBytes> header;
+  /// The header, directly followed by a small body, so that both are one piece.
+  std::array<std::byte, kHeaderBytes + kSealBytes + kGatherBytes> header;
   std::size_t header_bytes = kHeaderBytes;
   OutgoingBody body;
 
   void set(const MessageHeader& of, std::span<const ConstBytes> pieces,
            const SocketSettings& settings) {
-    header = encodeWords<2>({of.signature, sizeWord(of)}, settings.sealed);
+    const auto words = encodeWords<2>({of.signature, sizeWord(of)}, settings.sealed);
     header_bytes = settings.headerBytes(kHeaderBytes);
-    body.set(of.bytes, pieces);
+    std::memcpy(header.data(), words.data(), words.size());
+    body.set(of.bytes, pieces, header.data() + header_bytes);
   }
   bool reads(const void* data, std::size_t size) const { return body.overlaps(data, size); }
 

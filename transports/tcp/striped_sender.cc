@@ -32,6 +32,7 @@ struct PartId {
 struct Message {
   MessageHeader header;
   OutgoingBody body;
+  std::array<std::byte, kGatherBytes> small; ///< a copy of a small body
   struct Part {
     bool arrived = false;
     std::bitset<kMostLines> lines; ///< over which the part was sent
@@ -43,7 +44,7 @@ struct Message {
   void set(const MessageHeader& of, std::span<const ConstBytes> pieces,
            const SocketSettings& /*settings*/) {
     header = of;
-    body.set(static_cast<std::size_t>(of.bytes), pieces);
+    body.set(static_cast<std::size_t>(of.bytes), pieces, small.data());
     missing = partsOf(body.bytes);
     parts.assign(missing, {});
     handed = 0;
