@@ -15,9 +15,11 @@ namespace rondo::transport::tcp {
 /// messages). All functions throw as receiveSome().
 class Inlet {
  public:
-  explicit Inlet(net::Socket socket) : socket_(std::move(socket)) {}
+  explicit Inlet(SocketOfEnds socket) : socket_(std::move(socket)) {}
+  explicit Inlet(net::Socket socket)
+      : Inlet(std::make_shared<const net::Socket>(std::move(socket))) {}
 
-  int socket() const { return socket_.get(); }
+  int socket() const { return socket_->get(); }
   std::size_t ahead() const { return end_ - begin_; }
 
   /// The next `size` bytes, which count as read; null if they have not all arrived. Makes at most
@@ -31,7 +33,7 @@ class Inlet {
  private:
   std::size_t takeAhead(std::span<const MutableBytes> body, Range range);
 
-  net::Socket socket_;
+  SocketOfEnds socket_;
   std::size_t begin_ = 0, end_ = 0;
   std::array<std::byte, kReadAheadBytes> ahead_; // deliberately not initialized
 };
