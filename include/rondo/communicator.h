@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rondo/buffer.h"
@@ -17,6 +18,7 @@
 #include "rondo/explanation.h"
 #include "rondo/export.h"
 #include "rondo/group.h"
+#include "rondo/memory_use.h"
 #include "rondo/options.h"
 #include "rondo/place.h"
 #include "rondo/rendezvous.h"
@@ -33,24 +35,6 @@ class CommunicatorImpl;
 namespace detail {
 struct Shims;
 }
-
-/// Memory that this rank of a communicator has reserved for messages. All values but `channels` are
-/// in bytes. Channels open with the first call that uses them and stay open. Parts of slots
-/// that were never used take no memory. Plans (a few KiB for each shape of call) and memory from
-/// allocate() are not counted.
-struct MemoryUse {
-  std::size_t channels = 0; ///< number of channels on which this rank sends
-  /// Slots of the channels on which this rank sends to peers that share memory with it. Between
-  /// devices over a network: slots of the channels in both directions.
-  std::size_t slots = 0;
-  /// Copies of messages that TCP or UCX cannot send from, or receive into, user memory; and of
-  /// messages from another process's private memory that this rank only passes on, or stores in
-  /// pieces.
-  std::size_t staging = 0;
-  std::size_t scratch = 0; ///< for partial results
-
-  std::size_t bytes() const { return slots + staging + scratch; }
-};
 
 /// A span that the program adds to the trace of a rank, for example a training step.
 struct TraceSpan {
@@ -290,6 +274,22 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// bindings do.
   void call(const CollectiveCall& call);
   Work callAsync(const CollectiveCall& call);
+  /// The same by this algorithm, whatever Options and a rules file say: one name, with its
+  /// parameter, as in RONDO_ALGO ("ring", "parameter_server/4", "hierarchical(linear,ring)"). All
+  /// ranks must name the same one, or none; otherwise it is Error(mismatch). Sends nothing and
+  /// throws Error(invalid_argument) for a Send, a Recv, an unknown algorithm and one that cannot do
+  /// the collective; Error(unsupported) for one that cannot serve this number of ranks, blocks of
+  /// different sizes or Options::deterministic.
+  ///
+  ///     std::vector<float> sum(1000, comm.rank() + 1.0F);
+  ///     const CollectiveCall call{.collective = Collective::allreduce,
+  ///                               .input = sum.data(),
+  ///                               .output = sum.data(),
+  ///                               .count = sum.size(),
+  ///                               .type = DataType::float32};
+  ///     comm.call(call, "ring");
+  void call(const CollectiveCall& call, std::string_view algorithm);
+  Work callAsync(const CollectiveCall& call, std::string_view algorithm);
 
   /// Combines one vector of every rank and gives the result to all ranks: output[i] is `op` over
   /// the ranks' input[i]. Both buffers have `count` elements. In place: output == input. The order

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -197,6 +198,53 @@ Buffers unevenBuffersOf(const Call& call) {
 /// Counts from here on have a signature with this bit, and a hash in place of the count.
 constexpr std::uint64_t kLargeCount = std::uint64_t{1} << 31;
 
+// With this bit, too, the call names its algorithm.
+constexpr std::uint64_t kNamed = std::uint64_t{1} << 30;
+constexpr int kNumberAt = 25; ///< the algorithm's number
+constexpr std::uint64_t kMostNumber = 31;
+/// The lowest count that has a hash, also the bit that says so.
+constexpr std::uint64_t kHashed = std::uint64_t{1} << 24;
+
+std::uint64_t countField(std::uint64_t count) {
+  return count < kLargeCount ? count : kLargeCount | detail::mix(count) >> 34;
+}
+
+std::uint64_t countField(std::uint64_t count, const plan::Choice& named) {
+  const auto all = plan::algorithms();
+  const auto number =
+      static_cast<std::uint64_t>(std::ranges::find(all, named.algorithm) - all.begin());
+  if (named.parameter != 0 || named.inner != 0 || count >= kHashed) {
+    for (const int part : {named.parameter, named.inner, named.outer})
+      count = detail::mix(count) ^ static_cast<std::uint64_t>(part);
+    count = kHashed | detail::mix(count) >> 40;
+  }
+  return kLargeCount | kNamed | std::min(number, kMostNumber) << kNumberAt | count;
+}
+
+/// The number of elements, with a space after it; empty if only a hash is known. V-forms whose
+/// number differs between ranks have 0, which is not shown.
+std::string countText(std::uint64_t field, bool uneven) {
+  const bool large = field >= kLargeCount, named = large && (field & kNamed) != 0;
+  if (large && !named) return "at least 2^31 ";
+  if (named && (field & kHashed) != 0) return "";
+  const std::uint64_t count = named ? field & (kHashed - 1) : field;
+  return uneven && count == 0 ? "" : std::to_string(count) + " ";
+}
+
+/// ", algorithm ring" if the call names one.
+std::string algorithmText(std::uint64_t field) {
+  if (field < kLargeCount || (field & kNamed) == 0) return "";
+  const auto all = plan::algorithms();
+  const std::uint64_t number = field >> kNumberAt & kMostNumber;
+  std::string text = ", algorithm " +
+                     (number < all.size() ? std::string(all[number]->name) : "of another version");
+  if ((field & kHashed) == 0) return text;
+  std::array<char, 8> digits{};
+  const auto end =
+      std::to_chars(digits.data(), digits.data() + digits.size(), field & (kHashed - 1), 16).ptr;
+  return text + " (hash of its parameters and the count: " + std::string(digits.data(), end) + ")";
+}
+
 } // namespace
 
 std::string title(const Call& call) {
@@ -286,9 +334,8 @@ std::size_t countOf(const Call& call) {
   return sum((of.input.perRank() ? call.layout->input : call.layout->output).counts);
 }
 
-std::uint64_t sign(const Call& call) {
-  std::uint64_t count = countOf(call);
-  if (count >= kLargeCount) count = kLargeCount | detail::mix(count) >> 33;
+std::uint64_t sign(const Call& call, const plan::Choice* named) {
+  const std::uint64_t count = named ? countField(countOf(call), *named) : countField(countOf(call));
   return signatureCode(call) << 44 | static_cast<std::uint64_t>(call.type) << 40 | count;
 }
 
@@ -303,14 +350,13 @@ std::string describe(std::uint64_t signature, std::uint64_t near) {
   const std::uint64_t sequence = near + static_cast<std::uint64_t>(std::int64_t{apart});
   std::string text =
       std::string(traits(what).title) + (uneven ? "v #" : " #") + std::to_string(sequence);
-  if (!traits(what).movesData()) return text;
+  const std::uint64_t count = field(0, 0xffffffff);
+  if (!traits(what).movesData()) return text + algorithmText(count);
   text += " (";
   if (reduces(what)) text += std::string(name(kReduceOps[call->op])) + " of ";
-  if (const std::uint64_t count = field(0, 0xffffffff); !uneven || count > 0)
-    text += (count < kLargeCount ? std::to_string(count) : "at least 2^31") + " ";
-  text += std::string(name(static_cast<DataType>(type)));
+  text += countText(count, uneven) + std::string(name(static_cast<DataType>(type)));
   if (hasRoot(what)) text += ", root " + std::to_string(call->root);
-  return text + ")";
+  return text + algorithmText(count) + ")";
 }
 
 } // namespace rondo::comm

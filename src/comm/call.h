@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/registry.h"
 #include "rondo/collective_call.h"
 #include "rondo/types.h"
 
@@ -97,8 +98,12 @@ std::size_t countOf(const Call& call);
 /// A 64-bit signature of the call, equal on all ranks of a correct program. It is sent with every
 /// message, and describe() decodes it. Bits: collective with operator and root 20 (v-forms have
 /// numbers of their own), type 4, sequence 8 (here 0), count 32: countOf() below 2^31, otherwise
-/// the highest bit and a hash of countOf() with 31 bits.
-std::uint64_t sign(const Call& call);
+/// the highest bit and a hash of countOf() with 30 bits.
+///
+/// `named`: the algorithm that the call names. The count then has its two highest bits set, the
+/// algorithm's number in 5 bits, and in 25 bits countOf() below 2^24, or, if it is larger or the
+/// algorithm has parameters, the highest of these bits and a hash of all of them.
+std::uint64_t sign(const Call& call, const plan::Choice* named = nullptr);
 constexpr std::uint64_t numbered(std::uint64_t signature, std::uint64_t sequence) {
   return signature | (sequence & 0xff) << 32;
 }

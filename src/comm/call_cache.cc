@@ -10,8 +10,8 @@ namespace {
 
 /// Shapes kept per communicator. A bound plan is some kilobytes; programs repeat few shapes.
 constexpr std::size_t kMaxEven = 512;
-/// V-forms have a lower limit: programs may never repeat one.
-constexpr std::size_t kMaxUneven = 64;
+/// V-forms, and calls that name their algorithm, have a lower limit: programs may never repeat one.
+constexpr std::size_t kMaxRare = 64;
 
 /// At the limit, evicts every shape that no call in flight uses.
 template <class Map>
@@ -27,11 +27,11 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 
 } // namespace
 
-bool CallCache::UnevenKey::operator==(const UnevenKey& other) const {
+bool CallCache::RareKey::operator==(const RareKey& other) const {
   const auto equal = [](const Blocks& a, const Blocks& b) {
     return std::ranges::equal(a.counts, b.counts) && std::ranges::equal(a.offsets, b.offsets);
   };
-  return call == other.call && equal(layout.input, other.layout.input) &&
+  return call == other.call && named == other.named && equal(layout.input, other.layout.input) &&
          equal(layout.output, other.layout.output);
 }
 
@@ -39,8 +39,11 @@ std::size_t CallCache::Hash::operator()(const Key& key) const {
   return (key.count * 0x9e3779b97f4a7c15u) ^ key.what;
 }
 
-std::size_t CallCache::Hash::operator()(const UnevenKey& key) const {
+std::size_t CallCache::Hash::operator()(const RareKey& key) const {
   std::uint64_t hash = (*this)(key.call);
+  hash = mix(hash, reinterpret_cast<std::uintptr_t>(key.named.algorithm));
+  for (const int part : {key.named.parameter, key.named.inner, key.named.outer})
+    hash = mix(hash, static_cast<std::uint64_t>(part));
   for (const Blocks* blocks : {&key.layout.input, &key.layout.output})
     for (const auto& table : {blocks->counts, blocks->offsets})
       for (const std::size_t value : table) hash = mix(hash, value);
@@ -58,30 +61,34 @@ CallCache::Known* CallCache::checkEven(const Call& call) {
   return last_;
 }
 
-CallCache::Known* CallCache::checkUneven(const Call& call) {
-  const auto found = uneven_.find({keyOf(call), *call.layout});
-  Known* const known = found == uneven_.end() ? nullptr : found->second.get();
+CallCache::Known* CallCache::checkRare(const Call& call, const plan::Choice* named) {
+  const auto found = rare_.find({keyOf(call), call.layout ? *call.layout : CollectiveCall::Tables(),
+                                 named ? *named : plan::Choice()});
+  Known* const known = found == rare_.end() ? nullptr : found->second.get();
   if (known && known->buffers.fitUneven(call.input, call.output)) return known;
   validate(call, rank_, size_);
   if (known) known->buffers = buffersOf(call, rank_, size_);
   return known;
 }
 
-CallCache::Known CallCache::make(const Call& call, engine::BoundPlan plan, int rank, int size) {
+CallCache::Known CallCache::make(const Call& call, engine::BoundPlan plan, int rank, int size,
+                                 const plan::Choice* named) {
   const Buffers buffers = buffersOf(call, rank, size);
   plan.of_input = {buffers.input_at, buffers.input_at + buffers.input_bytes};
   plan.of_output = {buffers.output_at, buffers.output_at + buffers.output_bytes};
-  return {std::move(plan), buffers, sign(call)};
+  return {std::move(plan), buffers, sign(call, named)};
 }
 
-CallCache::Known& CallCache::add(const Call& call, engine::BoundPlan plan) {
-  auto known = std::make_unique<Known>(make(call, std::move(plan), rank_, size_));
-  if (call.layout) {
-    makeRoom(uneven_, kMaxUneven);
+CallCache::Known& CallCache::add(const Call& call, engine::BoundPlan plan,
+                                 const plan::Choice* named) {
+  auto known = std::make_unique<Known>(make(call, std::move(plan), rank_, size_, named));
+  if (call.layout || named) {
+    makeRoom(rare_, kMaxRare);
     const plan::CallShape& shape = known->plan.shape;
     const CollectiveCall::Tables own{{shape.input.counts, shape.input.offsets},
                                      {shape.output.counts, shape.output.offsets}};
-    return *uneven_.emplace(UnevenKey{keyOf(call), own}, std::move(known)).first->second;
+    RareKey key{keyOf(call), own, named ? *named : plan::Choice()};
+    return *rare_.emplace(std::move(key), std::move(known)).first->second;
   }
   makeRoom(even_, kMaxEven);
   last_key_ = keyOf(call);

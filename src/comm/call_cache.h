@@ -9,6 +9,7 @@
 #include "comm/call.h"
 #include "engine/bound_plan.h"
 #include "observe/recorder.h"
+#include "plan/registry.h"
 
 namespace rondo::comm {
 
@@ -31,12 +32,15 @@ class CallCache {
     if (!call.layout && last_ && last_key_ == keyOf(call) &&
         last_->buffers.fit(call.input, call.output))
       return last_;
-    return call.layout ? checkUneven(call) : checkEven(call);
+    return call.layout ? checkRare(call, nullptr) : checkEven(call);
   }
-  /// Makes the entry of a valid call with this plan.
-  static Known make(const Call& call, engine::BoundPlan plan, int rank, int size);
+  /// The same for a call that names its algorithm.
+  Known* check(const Call& call, const plan::Choice& named) { return checkRare(call, &named); }
+  /// Makes the entry of a valid call with this plan. `named`: see sign().
+  static Known make(const Call& call, engine::BoundPlan plan, int rank, int size,
+                    const plan::Choice* named = nullptr);
   /// Call it after check() returned null. The reference is valid until the next add().
-  Known& add(const Call& call, engine::BoundPlan plan);
+  Known& add(const Call& call, engine::BoundPlan plan, const plan::Choice* named = nullptr);
 
  private:
   /// Collective, type, operator, direction and root in one word, and the count.
@@ -45,15 +49,17 @@ class CallCache {
     std::size_t count = 0;
     bool operator==(const Key&) const = default;
   };
-  /// Key of a v-form. Its tables belong to the entry's bound plan, or to the call being looked up.
-  struct UnevenKey {
+  /// Key of a v-form, or of a call that names its algorithm. The tables belong to the entry's bound
+  /// plan, or to the call being looked up.
+  struct RareKey {
     Key call;
     CollectiveCall::Tables layout;
-    bool operator==(const UnevenKey& other) const;
+    plan::Choice named;
+    bool operator==(const RareKey& other) const;
   };
   struct Hash {
     std::size_t operator()(const Key& key) const;
-    std::size_t operator()(const UnevenKey& key) const;
+    std::size_t operator()(const RareKey& key) const;
   };
 
   static std::uint64_t whatOf(const Call& call) {
@@ -65,11 +71,11 @@ class CallCache {
   }
   static Key keyOf(const Call& call) { return {whatOf(call), call.count}; }
   Known* checkEven(const Call& call);
-  Known* checkUneven(const Call& call);
+  Known* checkRare(const Call& call, const plan::Choice* named);
 
   const int rank_, size_;
   std::unordered_map<Key, std::unique_ptr<Known>, Hash> even_;
-  std::unordered_map<UnevenKey, std::unique_ptr<Known>, Hash> uneven_;
+  std::unordered_map<RareKey, std::unique_ptr<Known>, Hash> rare_;
   Key last_key_;
   Known* last_ = nullptr; ///< the entry of last_key_
 };

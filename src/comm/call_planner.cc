@@ -98,7 +98,35 @@ CallPlanner::Bound CallPlanner::bind(const Call& call, engine::Engine& engine) {
   return {bind(call, decided.choice, engine), std::move(algorithm)};
 }
 
-double CallPlanner::predict(const Call& call) const {
+plan::Choice CallPlanner::parse(const Call& call, std::string_view algorithm) {
+  checkCollective(call.collective);
+  if (call.collective == Collective::sendrecv)
+    throw Error(ErrorCode::invalid_argument, title(call) + ": no algorithm can be named for it");
+  try {
+    return plan::parseChoice(algorithm);
+  } catch (const Error& error) {
+    throw Error(error.code(), title(call) + ": " + error.what());
+  }
+}
+
+void CallPlanner::requireServes(const Call& call, const plan::Choice& named) {
+  try { // what RONDO_ALGO refuses for this collective
+    plan::parseAlgorithms(std::string(name(call.collective)) + ":" + named.text(), call.collective);
+  } catch (const Error& error) {
+    throw Error(error.code(), title(call) + ": " + error.what());
+  }
+  planner::Policy policy = policy_;
+  policy.algorithms.clear(); // the call's choice comes before the user's
+  const plan::Spec spec = specOf(call);
+  const std::string_view objection =
+      planner::Suitability(spec, bytesOf(call), policy, plans_).objection(named);
+  if (!objection.empty())
+    throw Error(ErrorCode::unsupported, title(call) + " of " + std::to_string(size_) +
+                                            " ranks: the call names algorithm '" + named.text() +
+                                            "', which " + std::string(objection));
+}
+
+double CallPlanner::predict(const Call& call, const plan::Choice* named) const {
   const plan::Link link;
   std::size_t count = call.layout ? 0 : call.count;
   if (call.layout) { // the mean block; a single block counts as the mean of all ranks
@@ -110,7 +138,7 @@ double CallPlanner::predict(const Call& call) const {
   const double bytes = static_cast<double>(count) * static_cast<double>(sizeOf(call.type));
   if (call.collective == Collective::sendrecv) return link.alpha + bytes * link.beta;
   plan::PlanCache plans(rank_);
-  const plan::Choice choice = decide(call, plans).choice;
+  const plan::Choice choice = named ? *named : decide(call, plans).choice;
   return choice.algorithm->cost(choice.applied(specOf(call)), link, bytes);
 }
 

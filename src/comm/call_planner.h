@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "comm/call.h"
@@ -36,8 +37,15 @@ class CallPlanner {
   /// planned.
   Bound bind(const Call& call, engine::Engine& engine);
 
-  /// The same with this algorithm, whatever the planner says.
+  /// The same with this algorithm, whatever the planner says. It must be able to serve the call.
   engine::BoundPlan bind(const Call& call, const plan::Choice& choice, engine::Engine& engine);
+
+  /// Parses the algorithm that a call names. Throws Error(invalid_argument) if it is unknown.
+  static plan::Choice parse(const Call& call, std::string_view algorithm);
+  /// Throws Error(invalid_argument) if this algorithm, which the call names, cannot do the
+  /// collective, and Error(unsupported) if it cannot serve this call. The call must be valid. Only
+  /// one thread at a time.
+  void requireServes(const Call& call, const plan::Choice& named);
 
   /// Returns the algorithms to measure before the first call of its kind; nothing if there is only
   /// one. Only one thread at a time.
@@ -48,8 +56,8 @@ class CallPlanner {
   /// Null: there is none.
   std::shared_ptr<const planner::RulesFile> rulesFile() const { return policy_.rules_file; }
 
-  /// Predicted duration of the call in seconds, for assumed links.
-  double predict(const Call& call) const;
+  /// Predicted duration of the call in seconds, for assumed links. `named`: see sign().
+  double predict(const Call& call, const plan::Choice* named) const;
   /// See Communicator.
   Explanation explain(const Call& call) const;
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;

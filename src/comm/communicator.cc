@@ -225,6 +225,23 @@ Work Communicator::callAsync(const CollectiveCall& call) {
   return impl_->start(call);
 }
 
+namespace {
+
+/// A Barrier ignores all arguments.
+CollectiveCall used(const CollectiveCall& call) {
+  return call.collective == Collective::barrier ? CollectiveCall() : call;
+}
+
+} // namespace
+
+void Communicator::call(const CollectiveCall& call, std::string_view algorithm) {
+  impl_->call(used(call), comm::CallPlanner::parse(call, algorithm));
+}
+Work Communicator::callAsync(const CollectiveCall& call, std::string_view algorithm) {
+  const plan::Choice named = comm::CallPlanner::parse(call, algorithm);
+  return impl_->start(used(call), &named);
+}
+
 #define RONDO_CALL(function, collective, parameters)                                         \
   void Communicator::function(const void* input, void* output, std::size_t count,            \
                               DataType type RONDO_PARAMETERS_##parameters) {                 \

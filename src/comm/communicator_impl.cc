@@ -144,10 +144,35 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
   });
 }
 
+/// The same for a call that names its algorithm.
+CallCache::Known& CommunicatorImpl::known(const Call& call, const plan::Choice& named) {
+  if (failure_.pending()) failure_.heed();
+  CallCache::Known* const known = calls_.check(call, named);
+  failure_.throwIfEnded();
+  if (known) return *known;
+  return orFail(call, [&]() -> CallCache::Known& {
+    planner_.requireServes(call, named);
+    CallCache::Known& added = calls_.add(call, planner_.bind(call, named, *engine_), &named);
+    const std::string algorithm = named.text();
+    added.recorded = recordOf(call, added, recorder_.algorithm(algorithm), size_);
+    base::log(rank_ == 0 ? LogLevel::info : LogLevel::trace, title(call), " of ", call.count, " ",
+              name(call.type), " uses ", algorithm, " (the call names it)");
+    return added;
+  });
+}
+
+/// What a call in a Group refuses at once.
+void CommunicatorImpl::refuseUnservable(const Call& call, const plan::Choice* named) {
+  validate(call, rank_, size_);
+  if (!named) return;
+  const ProgressLoop::Lock lock(progress_loop_);
+  planner_.requireServes(call, *named);
+}
+
 /// Needs the lock. A call that cannot run throws and changes nothing. Exception: if this rank lacks
 /// a resource, the whole communicator fails.
-void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
-  CallCache::Known& shape = known(call);
+void CommunicatorImpl::submit(const Call& call, const plan::Choice* named, engine::Run& run) {
+  CallCache::Known& shape = named ? known(call, *named) : known(call);
   const Numbered as = number(call, shape, run);
   record(shape, as, run, base::ticks());
   submit(run, as.queue);
@@ -194,10 +219,26 @@ void CommunicatorImpl::submit(engine::Run& run, int queue) {
 void CommunicatorImpl::call(const Call& call) {
   if (PendingGroup::open()) {
     validate(call, rank_, size_);
-    PendingGroup::add(*this, call);
+    PendingGroup::add(*this, call, nullptr);
     return;
   }
   runNow(call);
+}
+
+void CommunicatorImpl::call(const Call& call, const plan::Choice& named) {
+  if (PendingGroup::open()) {
+    refuseUnservable(call, &named);
+    PendingGroup::add(*this, call, &named);
+    return;
+  }
+  engine::Run run;
+  run.attended.store(true, std::memory_order_relaxed);
+  {
+    const ProgressLoop::Lock lock(progress_loop_);
+    runOnce(call, known(call, named), run);
+  }
+  progress_loop_.giveWay();
+  finish(run);
 }
 
 void CommunicatorImpl::runNow(const Call& call) {
@@ -231,16 +272,16 @@ inline void CommunicatorImpl::finish(engine::Run& run) {
   if (run.error) failure_.rethrow(*run.error);
 }
 
-Work CommunicatorImpl::start(const Call& call) {
+Work CommunicatorImpl::start(const Call& call, const plan::Choice* named) {
   if (PendingGroup::open()) {
-    validate(call, rank_, size_);
-    return WorkState::handle(PendingGroup::add(*this, call));
+    refuseUnservable(call, named);
+    return WorkState::handle(PendingGroup::add(*this, call, named));
   }
   auto state = std::make_shared<WorkState>();
   state->communicator = weak_from_this();
   {
     const ProgressLoop::Lock lock(progress_loop_);
-    submit(call, state->run);
+    submit(call, named, state->run);
     state->run.keep = state;
     engine_->flush();
     progress_loop_.poll();
@@ -326,7 +367,7 @@ void CommunicatorImpl::startOnStreams(std::span<const std::shared_ptr<WorkState>
     state->held.store(false, std::memory_order_release);
     try {
       go(state->stream);
-      submit(*state->call, state->run);
+      submit(*state->call, state->namedOrNull(), state->run);
       state->run.keep = state;
     } catch (const Error& error) {
       state->endAtOnce(error);

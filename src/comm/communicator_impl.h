@@ -81,10 +81,12 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   /// Runs the call until it is done. Inside a Group it only records the call.
   void call(const Call& call);
+  /// The same with the algorithm that the call names.
+  void call(const Call& call, const plan::Choice& named);
   /// Runs the call until it is done, also inside a Group.
   void runNow(const Call& call);
-  /// Starts the call. Inside a Group it only records the call.
-  Work start(const Call& call);
+  /// Starts the call. Inside a Group it only records the call. `named`: see sign().
+  Work start(const Call& call, const plan::Choice* named = nullptr);
   /// See Communicator.
   bool arrived(int peer);
   /// Starts a group's calls on this communicator. Errors are stored in the states. `attended`: the
@@ -137,10 +139,12 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
  private:
   CallCache::Known& known(const Call& call);
+  CallCache::Known& known(const Call& call, const plan::Choice& named);
   CallCache::Known& learn(const Call& call);
+  void refuseUnservable(const Call& call, const plan::Choice* named);
   template <class Body>
   std::invoke_result_t<Body> orFail(const Call& call, const Body& body);
-  void submit(const Call& call, engine::Run& run);
+  void submit(const Call& call, const plan::Choice* named, engine::Run& run);
   /// A call's queue in the engine, and its number in this queue.
   struct Numbered {
     int queue;

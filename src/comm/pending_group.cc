@@ -71,11 +71,13 @@ struct PendingGroup::AtThreadEnd {
   }
 };
 
-std::shared_ptr<WorkState> PendingGroup::add(CommunicatorImpl& communicator, const Call& call) {
+std::shared_ptr<WorkState> PendingGroup::add(CommunicatorImpl& communicator, const Call& call,
+                                             const plan::Choice* named) {
   thread_local AtThreadEnd at_thread_end;
   auto state = std::make_shared<WorkState>();
   state->communicator = communicator.weak_from_this();
   state->call = std::make_unique<const KeptCall>(call);
+  if (named) state->named = *named;
   state->stream = communicator.stream();
   state->held = true;
   if (!held) held = new Calls;
@@ -114,7 +116,8 @@ double PendingGroup::predict() {
   std::map<const CommunicatorImpl*, double> seconds;
   for (const std::shared_ptr<WorkState>& call : *held)
     if (const auto communicator = call->communicator.lock())
-      seconds[communicator.get()] += communicator->planner().predict(*call->call);
+      seconds[communicator.get()] +=
+          communicator->planner().predict(*call->call, call->namedOrNull());
   double longest = 0;
   for (const auto& [communicator, sum] : seconds) longest = std::max(longest, sum);
   return longest;

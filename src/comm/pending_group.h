@@ -11,7 +11,9 @@ namespace rondo::comm {
 class PendingGroup {
  public:
   static bool open() { return depth_ > 0; }
-  static std::shared_ptr<WorkState> add(CommunicatorImpl& communicator, const Call& call);
+  /// `named`: see sign().
+  static std::shared_ptr<WorkState> add(CommunicatorImpl& communicator, const Call& call,
+                                        const plan::Choice* named);
   /// Returns the number of calls that are recorded already.
   static std::size_t enter();
   /// At the end of the outermost Group: starts the recorded calls and returns one state for all of

@@ -21,6 +21,7 @@ class WorkState : public std::enable_shared_from_this<WorkState> {
   /// Empty for a group. It expires when the Communicator is destroyed; the call has ended by then.
   std::weak_ptr<CommunicatorImpl> communicator;
   std::unique_ptr<const KeptCall> call; ///< only in a Group
+  plan::Choice named;                   ///< only in a Group: the algorithm that the call names
   Stream stream;                        ///< only in a Group: the stream of the call
   engine::Run run;
   std::vector<std::shared_ptr<WorkState>> parts; ///< the calls of a group
@@ -34,6 +35,8 @@ class WorkState : public std::enable_shared_from_this<WorkState> {
   void rethrow() const;
   /// Ends a call that the engine does not have.
   void endAtOnce(const Error& error);
+
+  const plan::Choice* namedOrNull() const { return named.algorithm ? &named : nullptr; }
 
   static bool ended(const Work& work) { return !work.state_ || work.state_->done(); }
   static Work handle(std::shared_ptr<WorkState> state) { return Work(std::move(state)); }

@@ -97,6 +97,20 @@ TEST_CASE("the examples of communicator.h give the right results") {
   }
 }
 
+TEST_CASE("the example of call() uses a ring") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  CHECK(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+          std::vector<float> sum(1000, comm.rank() + 1.0F);
+          const CollectiveCall call{.collective = Collective::allreduce,
+                                    .input = sum.data(),
+                                    .output = sum.data(),
+                                    .count = sum.size(),
+                                    .type = DataType::float32};
+          comm.call(call, "ring");
+          return sum[999] == 3 ? "" : "call";
+        })) == "");
+}
+
 TEST_CASE("the example of grow() takes in a rank") {
   auto ranks = Communicator::createAll(2, plainOptions());
   const UniqueId id = UniqueId::create();
@@ -119,7 +133,7 @@ TEST_CASE("communicator.h shows the examples that are compiled here") {
   for (const std::string& line : linesOf(RONDO_SOURCE_DIR "/tests/comm/examples_test.cc"))
     compiled += trimmed(line) + "\n";
   const auto examples = examplesOf(linesOf(RONDO_SOURCE_DIR "/include/rondo/communicator.h"));
-  REQUIRE(examples.size() == 9);
+  REQUIRE(examples.size() == 10);
   for (const auto& example : examples) {
     std::string text = "\n";
     for (const std::string& line : example) text += line + "\n";

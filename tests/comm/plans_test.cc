@@ -75,4 +75,29 @@ TEST_CASE("a new count of a known collective builds no plan", "[plans]") {
   }
 }
 
+// Proves: a call that names its algorithm is planned once per shape and name, as other calls are.
+TEST_CASE("calls that name their algorithm are planned once per shape", "[plans]") {
+  const LogFile log;
+  Options options = plainOptions("inproc");
+  options.log_level = LogLevel::info;
+  options.log_file = log.path();
+  auto ranks = Communicator::createAll(2, options);
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            std::vector<float> data(100, 1.0f);
+            CollectiveCall call{.collective = Collective::allreduce,
+                                .input = data.data(),
+                                .output = data.data(),
+                                .type = DataType::float32};
+            for (int round = 0; round < 3; ++round)
+              for (const std::size_t count : {10, 20})
+                for (const char* name : {"ring", "tree"}) {
+                  call.count = count;
+                  comm.call(call, name);
+                }
+            return {};
+          })) == "");
+  CHECK(log.linesWith("AllReduce of 20 float uses tree (the call names it)") == 1);
+  CHECK(log.linesWith("(the call names it)") == 4);
+}
+
 } // namespace rondo::test
