@@ -50,8 +50,9 @@ enum NodeType : std::uint64_t { kCompute = 4, kSend = 5, kReceive = 6, kCollecti
 // Fields of Node.
 constexpr int kId = 1, kName = 2, kType = 3, kControl = 4, kData = 5, kDuration = 7,
               kAttribute = 10;
-// Fields of AttributeProto; the type of a value is its field.
-constexpr int kAttributeName = 1, kInt32 = 7, kInt64 = 9, kUint64 = 13, kBool = 27;
+// Fields of AttributeProto; the type of a value is its field. ASTRA-sim reads one type for each
+// name, and takes a value of another type for 0.
+constexpr int kAttributeName = 1, kInt32 = 7, kInt64 = 9, kBool = 27;
 
 std::uint64_t typeOf(Collective collective) {
   switch (collective) {
@@ -86,7 +87,7 @@ class RankTrace {
     const model::Task& task = tasks_[number];
     const int of = resources_[task.resources.front()].rank;
     if (task.to >= 0) {
-      const Message size = attribute("comm_size", kUint64, bytesOf(task));
+      const Message size = attribute("comm_size", kInt64, bytesOf(task));
       for (const bool sends : {true, false}) {
         if ((sends ? of : task.to) != standing_ || of == task.to) continue;
         write(number, task, sends ? kSend : kReceive, sends,
@@ -97,7 +98,7 @@ class RankTrace {
     } else if (task.collective) {
       write(number, task, kCollective, true,
             {attribute("comm_type", kInt64, typeOf(*task.collective)),
-             attribute("comm_size", kUint64, bytesOf(task))});
+             attribute("comm_size", kInt64, bytesOf(task))});
     } else if (of == standing_) {
       write(number, task, kCompute, true, {});
     }

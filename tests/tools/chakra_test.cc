@@ -58,12 +58,17 @@ std::vector<std::multimap<int, Field>> nodesOf(std::string_view trace) {
   return nodes;
 }
 
+/// By name; each must have the type that ASTRA-sim reads.
 std::map<std::string, std::uint64_t> attributesOf(const std::multimap<int, Field>& node) {
   std::map<std::string, std::uint64_t> attributes;
   for (auto [at, end] = node.equal_range(10); at != end; ++at) {
     const auto attribute = decoded(at->second.bytes);
     REQUIRE(attribute.size() == 2);
-    attributes[std::string(attribute.find(1)->second.bytes)] = attribute.rbegin()->second.number;
+    const std::string name(attribute.find(1)->second.bytes);
+    const bool wide = name == "comm_type" || name == "comm_size";
+    INFO(name);
+    CHECK(attribute.rbegin()->first == (name == "is_cpu_op" ? 27 : wide ? 9 : 7));
+    attributes[name] = attribute.rbegin()->second.number;
   }
   return attributes;
 }
