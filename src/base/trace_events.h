@@ -79,7 +79,8 @@ class TraceEvents {
     text_ += ",\"ts\":";
     microseconds(begin_ns);
     text_ += ",\"dur\":";
-    microseconds(length_ns);
+    // Both ends are rounded, not the length: spans that follow each other must not overlap.
+    microseconds(std::round(begin_ns + length_ns) - std::round(begin_ns));
     end(arguments);
   }
   /// A moment on a lane.
