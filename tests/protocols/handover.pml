@@ -13,7 +13,7 @@
  * a rank that was stopped is excluded. When nothing can happen any more, each running rank is a
  * member of a hub, was told that it is excluded, or got a farewell while no rank ran.
  *
- * Options: N, the ranks (3 or 4). Broken variants, which must fail: ONE_OFFER (the next rank gets
+ * Options: N, the ranks (3 to 5). Broken variants, which must fail: ONE_OFFER (the next rank gets
  * an offer only when the one before has died); EACH_ANSWER (later answers count, too); KEEPS (a
  * rank that answered too late keeps its hub); KEEPS_AT_END (a rank keeps the hub that it opened
  * when the old one is killed, and takes it for the next one); HASTE (a new hub excludes ranks at
@@ -26,7 +26,7 @@
 #define bit(r) (1 << (r))
 #define in(r, set) (((set) >> (r)) & 1)
 #define runs(r) (in(r, alive) && !in(r, stopped))
-#define candidate (runs(1) -> 1 : (runs(2) -> 2 : 3))
+#define candidate (runs(1) -> 1 : (runs(2) -> 2 : (runs(3) -> 3 : N - 1)))
 
 mtype = { offer, moved, farewell, ended };      /* what the old hub sends; `ended`: its death */
 mtype = { closed, opened, serves, claims };     /* states of a hub in another rank's process */
@@ -48,11 +48,16 @@ byte host[N] = NONE; /* whom a rank follows */
 #if N == 3
 #define all_idle (idle(1) && idle(2))
 #define member(x) ((state[1] == follows && host[1] == x) || (state[2] == follows && host[2] == x))
-#else
+#elif N == 4
 #define all_idle (idle(1) && idle(2) && idle(3))
 #define member(x) \
   ((state[1] == follows && host[1] == x) || (state[2] == follows && host[2] == x) || \
    (state[3] == follows && host[3] == x))
+#else
+#define all_idle (idle(1) && idle(2) && idle(3) && idle(4))
+#define member(x) \
+  ((state[1] == follows && host[1] == x) || (state[2] == follows && host[2] == x) || \
+   (state[3] == follows && host[3] == x) || (state[4] == follows && host[4] == x))
 #endif
 
 #ifdef ONE_OFFER
@@ -80,8 +85,11 @@ inline follow(r, x) {
   :: killed
   :: !killed && r != 1 && state[1] == follows -> assert(host[1] == x)
   :: !killed && r != 2 && state[2] == follows -> assert(host[2] == x)
-#if N == 4
+#if N > 3
   :: !killed && r != 3 && state[3] == follows -> assert(host[3] == x)
+#endif
+#if N > 4
+  :: !killed && r != 4 && state[4] == follows -> assert(host[4] == x)
 #endif
   :: else
   fi
@@ -211,8 +219,10 @@ proctype Faults() {
 
 #if N == 3
 #define all_good (good(1) && good(2))
-#else
+#elif N == 4
 #define all_good (good(1) && good(2) && good(3))
+#else
+#define all_good (good(1) && good(2) && good(3) && good(4))
 #endif
 active proctype Monitor() {
   end: timeout -> assert(all_good)

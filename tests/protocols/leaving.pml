@@ -26,7 +26,7 @@
  * connecting to a hub that was stopped, and then its process continued, and other ranks connected.
  * A hub says farewell only if no running rank wants to stay.
  *
- * Options: N, the ranks (3 or 4); FAULTS (default 1); MOST_LEAVE, how many may leave.
+ * Options: N, the ranks (3 to 5); FAULTS (default 1); MOST_LEAVE, how many may leave.
  * Broken variants, which must fail, and the rule that they break:
  *   STALE        an answer to an offer counts, although a rank has left since   a rank is named
  *   AT_ONCE      a hub that was stopped decides before it reads who has left     a rank is named
@@ -52,9 +52,10 @@
 #define RANKS ((1 << N) - 2)
 #define bit(r) (1 << (r))
 #define in(r, set) (((set) >> (r)) & 1)
-#define size(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
+#define size(set) \
+  (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1) + (((set) >> 4) & 1))
 #define lowest(set) ((set) & (0 - (set)))
-#define rankOf(b) ((b) == 2 -> 1 : ((b) == 4 -> 2 : 3))
+#define rankOf(b) ((b) == 2 -> 1 : ((b) == 4 -> 2 : ((b) == 8 -> 3 : 4)))
 #define runs(p) (in(p, alive) && !in(p, stopped))
 /* Its listener refuses connections. */
 #define gone(r) (!in(r, alive) || in(r, left & ~claimed))
@@ -192,8 +193,10 @@ inline drop(h, r) {
 #define unread(h, r) (in(r, left & members[h]) && len(up[r]) > 0)
 #if N == 3
 #define allRead(h) !(unread(h, 1) || unread(h, 2))
-#else
+#elif N == 4
 #define allRead(h) !(unread(h, 1) || unread(h, 2) || unread(h, 3))
+#else
+#define allRead(h) !(unread(h, 1) || unread(h, 2) || unread(h, 3) || unread(h, 4))
 #endif
 #endif
 
@@ -304,8 +307,11 @@ proctype Process(byte me) {
   /* The hub in this process. */
   :: d_step { mayRead(me, 1) -> readUp(me, 1) }
   :: d_step { mayRead(me, 2) -> readUp(me, 2) }
-#if N == 4
+#if N > 3
   :: d_step { mayRead(me, 3) -> readUp(me, 3) }
+#endif
+#if N > 4
+  :: d_step { mayRead(me, 4) -> readUp(me, 4) }
 #endif
   :: d_step { runs(me) && hub[me] != closed && answered[me] != 0 && allRead(me) ->
       x = rankOf(lowest(answered[me]));
@@ -461,16 +467,22 @@ proctype Faults() {
     (follows(r) || state[r] == alone || (state[r] == told && !(in(r, core) && strong)))))
 #if N == 3
 #define all(what) (what(1) && what(2))
-#else
+#elif N == 4
 #define all(what) (what(1) && what(2) && what(3))
+#else
+#define all(what) (what(1) && what(2) && what(3) && what(4))
 #endif
 
 #define two(a, b) (goesOn(a) && goesOn(b))
 #if N == 3
 #define split (two(0, 1) || two(0, 2) || two(1, 2))
-#else
+#elif N == 4
 #define split \
   (two(0, 1) || two(0, 2) || two(0, 3) || two(1, 2) || two(1, 3) || two(2, 3))
+#else
+#define split \
+  (two(0, 1) || two(0, 2) || two(0, 3) || two(1, 2) || two(1, 3) || two(2, 3) || \
+   two(0, 4) || two(1, 4) || two(2, 4) || two(3, 4))
 #endif
 
 #define limitOfLeaving(r) (runs(r) && in(r, departs & ~left) && state[r] == on && !runs(at[r]))
@@ -511,8 +523,10 @@ proctype Faults() {
   (in(r, awaited[h]) && (limitOfSilence(r) || limitOfMove(r) || limitOfSearch(r)))
 #if N == 3
 #define mayCome(h) (comes(h, 1) || comes(h, 2))
-#else
+#elif N == 4
 #define mayCome(h) (comes(h, 1) || comes(h, 2) || comes(h, 3))
+#else
+#define mayCome(h) (comes(h, 1) || comes(h, 2) || comes(h, 3) || comes(h, 4))
 #endif
 #endif
 #define limitOfComing(h) \
@@ -534,8 +548,11 @@ active proctype Clock() {
       if
       :: x = 1
       :: x = 2
-#if N == 4
+#if N > 3
       :: x = 3
+#endif
+#if N > 4
+      :: x = 4
 #endif
       fi;
       if

@@ -1,6 +1,6 @@
 """Explores the models with spin: the rules hold, and each broken variant of them is found.
 
-With `--large` it explores only the cases that take a minute or more, and up to 4 GiB.
+With `--large` it explores only the cases that take a minute or more, and up to 10 GiB.
 Without spin and a C compiler it is skipped (status 77).
 """
 
@@ -63,9 +63,18 @@ CASES = [
     ("leaving.pml", 3, ["ONE_OFFER"], False),
     ("leaving.pml", 3, ["NO_MAJORITY"], False),
 ]
+SUCCESSION = [["NO_MAJORITY"], ["NO_QUESTION"], ["HASTE"], ["STOPS", "FORGETS"], ["STOPS", "BLIND"],
+              ["STOPS", "HEARTBEATS"], ["STOPS", "HASTY_HUB"]]
+HANDOVER = ["ONE_OFFER", "EACH_ANSWER", "KEEPS", "KEEPS_AT_END", "HASTE"]
 LEAVING = ["STALE", "AT_ONCE", "EARLY", "HASTE", "IMPATIENT", "UNSEEN", "ABANDONS", "ONE_BYE",
            "PATIENT", "KEEPS", "ONE_OFFER", "NO_MAJORITY"]
-LARGE = [("leaving.pml", 4, [], True), *[("leaving.pml", 4, [name], False) for name in LEAVING]]
+LARGE = [
+    ("succession.pml", 5, [], True),
+    *[("succession.pml", 5, options, False) for options in SUCCESSION],
+    *[("handover.pml", 5, [name], False) for name in HANDOVER],
+    ("leaving.pml", 4, [], True),
+    *[("leaving.pml", 4, [name], False) for name in LEAVING],
+]
 
 
 def run(command, folder):
@@ -75,16 +84,17 @@ def run(command, folder):
     return done.stdout
 
 
-def explore(compiler, model, ranks, options):
+def explore(compiler, model, ranks, options, large):
     """Returns whether the property holds in all runs, and how many states they have."""
     fair = "GOES_ON" in options
     with tempfile.TemporaryDirectory() as folder:
         defines = [f"-D{option}" for option in [f"N={ranks}", *options]]
         run(["spin", *defines, "-a", str(MODELS / model)], folder)
         kind = ["-DNOREDUCE", "-DNFAIR=3"] if fair else ["-DSAFETY"]
-        if model == "leaving.pml" and ranks == 4:
+        if large:
             kind.append("-DCOLLAPSE")  # the same states in less memory
-        run([compiler, "-O1", "-w", "-DMEMLIM=4000", *kind, "-o", "pan", "pan.c"], folder)
+        run([compiler, "-O1", "-w", f"-DMEMLIM={10000 if large else 4000}", *kind, "-o", "pan",
+             "pan.c"], folder)
         output = run(["./pan", "-m1000000", *(["-a", "-f"] if fair else [])], folder)
     if "errors: 0" in output and "Search not completed" in output:
         sys.exit("the exploration is not complete:\n" + output[-2000:])
@@ -95,14 +105,14 @@ def explore(compiler, model, ranks, options):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--large", action="store_true", help="the cases that take long")
-    cases = LARGE if arguments.parse_args().large else CASES
+    large = arguments.parse_args().large
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not shutil.which("spin") or not compiler:
         print("skipped: spin and a C compiler are needed")
         return 77
     wrong = 0
-    for model, ranks, options, expected in cases:
-        holds, states = explore(compiler, model, ranks, options)
+    for model, ranks, options, expected in LARGE if large else CASES:
+        holds, states = explore(compiler, model, ranks, options, large)
         wrong += holds != expected
         print(f"{model}, {ranks} ranks {' '.join(options)}: "
               f"{'holds' if holds else 'fails'}, {states} states"

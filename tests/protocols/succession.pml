@@ -10,17 +10,16 @@
  *
  * Left out: an exchange of which only some ranks get the result before their hub dies (opening.pml).
  *
- * Options: N, the ranks (2 to 4). GOES_ON: the property is not that two parts never both go on, but
+ * Options: N, the ranks (2 to 5). GOES_ON: the property is not that two parts never both go on, but
  * that one does; then a cut network does not mend, and a new hub decides only when the ranks that it
  * can reach have come, as they do in time. STOPS: the network is not cut, but a process, also that
  * of a hub, may be stopped and wake again. Then a rank that was excluded must never go on without
  * the others, also if all of them have ended since.
  *
- * MENDS: the cut is brief. It lasts long enough that a rank skips a candidate that does not
- * notice the cut, but no hub drops a rank because of it, and it ends before a new hub
- * decides. Then
- * a part must never go on if another one, now ended, has gone on without it. Before a hub goes on
- * without a living rank, it tells that rank.
+ * MENDS: the cut is brief. It lasts long enough that a rank skips a candidate that does not notice
+ * the cut, but no hub drops a rank because of it, and it ends before a new hub decides. Then a part
+ * must never go on if another one, now ended, has gone on without it. Before a hub goes on without a
+ * living rank, it tells that rank.
  *
  * Stops are of two kinds. During a long one, hubs stop to count the process, and its ranks give up
  * the hub in it. A brief one (`brief`) is shorter than two heartbeats, so neither happens. But if
@@ -49,7 +48,8 @@
 #define NONE N
 #define bit(r) (1 << (r))
 #define in(r, set) (((set) >> (r)) & 1)
-#define size(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
+#define size(set) \
+  (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1) + (((set) >> 4) & 1))
 #define lives(r) in(r, alive)
 #ifdef STOPS
 #define runs(r) (lives(r) && (r) != stopped)
@@ -180,7 +180,7 @@ inline note(h) {
     assert(others == 0 || (others & counts[h] & alive) != 0);
     if
     :: (alive & ~counts[h]) != 0 -> others = counts[h] & alive
-    :: else
+    :: else -> others = 0 /* all that live are together again */
     fi
   :: else
   fi
@@ -243,8 +243,10 @@ inline wake(notices) {
 #define mayDecide(h) (came(h, 0) && came(h, 1))
 #elif N == 3
 #define mayDecide(h) (came(h, 0) && came(h, 1) && came(h, 2))
-#else
+#elif N == 4
 #define mayDecide(h) (came(h, 0) && came(h, 1) && came(h, 2) && came(h, 3))
+#else
+#define mayDecide(h) (came(h, 0) && came(h, 1) && came(h, 2) && came(h, 3) && came(h, 4))
 #endif
 
 proctype Rank(byte me) {
@@ -347,9 +349,13 @@ proctype Faults() {
 #define split (two(0, 1))
 #elif N == 3
 #define split (two(0, 1) || two(0, 2) || two(1, 2))
-#else
+#elif N == 4
 #define split \
   (two(0, 1) || two(0, 2) || two(1, 2) || two(0, 3) || two(1, 3) || two(2, 3))
+#else
+#define split \
+  (two(0, 1) || two(0, 2) || two(1, 2) || two(0, 3) || two(1, 3) || two(2, 3) || \
+   two(0, 4) || two(1, 4) || two(2, 4) || two(3, 4))
 #endif
 
 #ifdef GOES_ON
@@ -360,9 +366,12 @@ proctype Faults() {
 #define anyGoesOn(side) (inPart(0, side) || inPart(1, side))
 #elif N == 3
 #define anyGoesOn(side) (inPart(0, side) || inPart(1, side) || inPart(2, side))
-#else
+#elif N == 4
 #define anyGoesOn(side) \
   (inPart(0, side) || inPart(1, side) || inPart(2, side) || inPart(3, side))
+#else
+#define anyGoesOn(side) \
+  (inPart(0, side) || inPart(1, side) || inPart(2, side) || inPart(3, side) || inPart(4, side))
 #endif
 #define good \
   ((!large(half) || anyGoesOn(half)) && (!large(ALL & ~half) || anyGoesOn(ALL & ~half)))
