@@ -81,14 +81,14 @@ struct RONDO_API Options {
   /// on processors with VPCLMULQDQ: 3 to 11% over shm, 6 to 15% over tcp.
   bool checksum = false;
 
-  /// RONDO_CHECK_REDUCTIONS (0 or 1). With 1, another rank computes one in 1024 of the elements
-  /// that this rank reduces again, at least one in each step, by scalar code. This finds a
-  /// processor that computes wrongly, also in one lane of its vectors only, because other elements
-  /// are chosen each time. At the end of each call that reduces, the ranks send each other these
-  /// elements, with operands and results. So small calls take longer: they also have no fast path.
-  /// A difference fails the communicator on all ranks with Error(wrong_result), which names the
-  /// rank, the element, the operands and both results. A rank that is done with the call by then
-  /// gets the error from a later one. Buffers on devices are not checked.
+  /// RONDO_CHECK_REDUCTIONS (0 or 1). With 1, the next rank checks what a rank reduces: it computes
+  /// one in 1024 elements a second time, at least one of each step, with scalar code. Other
+  /// elements are chosen in each call. This finds a processor that computes wrongly. At the end of
+  /// each call that reduces, the ranks send each other these elements, with operands and results,
+  /// so small calls take longer. A difference fails the communicator on all ranks with
+  /// Error(wrong_result), which names the rank, the element, the operands and both results. A rank
+  /// that has left the call by then gets the error from a later call. Buffers on devices are not
+  /// checked.
   bool check_reductions = false;
 
   /// RONDO_TIMEOUT (seconds, fractions allowed). A call that makes no progress for this long ends
