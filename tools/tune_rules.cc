@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 
 #include "base/read_file.h"
 #include "planner/decide.h"
@@ -48,22 +49,13 @@ class PartsFolder {
 
 /// Starts the benchmark of a collective, without its tables. Returns the exit status.
 int bench(const RulesConfig& config, Collective collective, int ranks, const std::string& part) {
-  SpawnOptions spawn;
-  spawn.ranks = ranks;
-  spawn.command = {"/bin/sh",
-                   "-c",
-                   "exec \"$0\" bench \"$@\" > /dev/null",
-                   ownExecutable(),
-                   std::string(name(collective)),
-                   "--transport",
-                   config.transport,
-                   "--minbytes=8",
-                   "--maxbytes=" + std::to_string(config.max_bytes),
-                   "--stepfactor=4",
-                   "--check=0",
-                   "--average=3", // the slowest rank decides how long a call takes
-                   "--rules=" + part};
-  spawn.report_status = false; // the ranks report their errors themselves
+  SpawnOptions spawn = ownRanks(
+      ranks, {"bench", std::string(name(collective)), "--transport=" + config.transport,
+              "--minbytes=8", "--maxbytes=" + std::to_string(config.max_bytes), "--stepfactor=4",
+              "--check=0", "--average=3", // the slowest rank decides how long a call takes
+              "--rules=" + part});
+  const char* const quietly[] = {"/bin/sh", "-c", "exec \"$0\" \"$@\" > /dev/null"};
+  spawn.command.insert(spawn.command.begin(), std::begin(quietly), std::end(quietly));
   return spawnRanks(spawn);
 }
 
