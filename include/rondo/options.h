@@ -84,11 +84,12 @@ struct RONDO_API Options {
   /// RONDO_CHECK_REDUCTIONS (0 or 1). With 1, the next rank checks what a rank reduces: it computes
   /// one in 1024 elements a second time, at least one of each step, with scalar code. Other
   /// elements are chosen in each call. This finds a processor that computes wrongly. At the end of
-  /// each call that reduces, the ranks send each other these elements, with operands and results,
-  /// so small calls take longer. A difference fails the communicator on all ranks with
-  /// Error(wrong_result), which names the rank, the element, the operands and both results. A rank
-  /// that has left the call by then gets the error from a later call. Buffers on devices are not
-  /// checked.
+  /// each call that reduces, the ranks send each other these elements, with operands and results. A
+  /// difference fails the communicator on all ranks with Error(wrong_result), which names the rank,
+  /// the element, the operands and both results. A rank that has left the call by then gets the
+  /// error from a later call. Buffers on devices are not checked. Cost for an AllReduce between 2
+  /// processes, AMD Zen 3: over shm 8 B 1.7 us in place of 0.2, 1 MiB 15%, 16 MiB 34%; over tcp 16
+  /// MiB 3%.
   bool check_reductions = false;
 
   /// RONDO_TIMEOUT (seconds, fractions allowed). A call that makes no progress for this long ends
