@@ -13,10 +13,11 @@
 
 namespace rondo::transport {
 
-/// The connections for channels that end at this rank. One end dials, and neither waits for the
-/// other: a connection is kept here until this rank opens its end. Connections for another rank,
-/// with impossible numbers, for a part that has already arrived, or with TLS where this rank has
-/// none (or the other way round) are closed. take() may be called from any thread.
+/// The connections for channels that end at this rank. The sender's end of a channel dials, and
+/// neither end waits for the other: a connection is kept here until the receiver's end is opened.
+/// Connections for another rank, with impossible numbers, for a part that has already arrived, or
+/// with TLS where this rank has none (or the other way round) are closed. take() may be called from
+/// any thread.
 ///
 /// All mailboxes of a process at one address share a listener (net::SharedAcceptor), so a
 /// communicator needs no descriptor of its own.

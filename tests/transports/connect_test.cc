@@ -180,36 +180,6 @@ TEST_CASE("tcp's options: the kernel checks congestion control, Rondo checks num
   }
 }
 
-// Proves: the channels of both directions are one connection, whichever end is opened first; so a
-// message carries the acknowledgement of one in the other direction. Those of Send and Recv are
-// two, because a sender must be able to send before the peer has opened anything.
-TEST_CASE("tcp's channels of both directions share a connection, except those of Send and Recv") {
-  const auto tcpEnds = [] {
-    return std::ranges::count_if(openDescriptorNumbers(), [](int fd) { return connectedTcp(fd); });
-  };
-  for (const auto& [index, connections] :
-       {std::pair(0, 1), std::pair(3, 1), std::pair(ChannelId::kPointToPoint, 2)})
-    for (const bool up_first : {true, false}) {
-      INFO("index " << index << (up_first ? ", 0 -> 1 first" : ", 1 -> 0 first"));
-      World world(kindNamed("tcp"), 2);
-      const int first = up_first ? 0 : 1, second = 1 - first;
-      auto [out, in] = world.connect(first, second, index);
-      auto [back, heard] = world.connect(second, first, index);
-      CHECK(tcpEnds() == 2 * connections);
-      std::uint64_t signature = 0;
-      for (std::uint64_t i = 0; i < 10; ++i) {
-        out.send(i, patternOf(i, 100 * i));
-        back.send(i, patternOf(i + 50, 1000 * i));
-        CHECK(in.next(signature) == patternOf(i, 100 * i));
-        CHECK(heard.next(signature) == patternOf(i + 50, 1000 * i));
-      }
-    }
-  World world(kindNamed("tcp"), 2);
-  const auto from = world.open(1, world.id(1, 0, ChannelId::kPointToPoint));
-  const Watch watch("for the sender of a Send");
-  while (!from->poll()) watch.check();
-}
-
 // Proves: a socket to the same machine takes little data ahead of the receiver. A socket to another
 // machine has the kernel's default.
 TEST_CASE("tcp's sockets to the same machine have small send buffers") {

@@ -42,13 +42,9 @@ tcp::Lines linesOf(std::vector<net::Socket> sockets) {
           [](std::size_t, const std::string&) {}};
 }
 
-tcp::SocketOfEnds owned(net::Socket& socket) {
-  return std::make_shared<const net::Socket>(std::move(socket));
-}
-
 std::unique_ptr<Port> sendingPort(std::vector<net::Socket> sockets) {
   auto port = std::make_unique<Port>();
-  port->path = sockets.size() == 1 ? tcp::makeSender(owned(sockets[0]), kSettings)
+  port->path = sockets.size() == 1 ? tcp::makeSender(std::move(sockets[0]), kSettings)
                                    : tcp::makeStripedSender(linesOf(std::move(sockets)), kSettings);
   port->slot_bytes = kSettings.size.slot_bytes;
   port->depth = kSettings.size.depth;
@@ -58,7 +54,7 @@ std::unique_ptr<Port> sendingPort(std::vector<net::Socket> sockets) {
 std::unique_ptr<Port> receivingPort(std::vector<net::Socket> sockets) {
   auto port = std::make_unique<Port>();
   port->path = sockets.size() == 1
-                   ? tcp::makeReceiver(owned(sockets[0]), kSettings)
+                   ? tcp::makeReceiver(std::move(sockets[0]), kSettings)
                    : tcp::makeStripedReceiver(linesOf(std::move(sockets)), kSettings);
   return port;
 }

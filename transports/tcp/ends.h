@@ -48,15 +48,12 @@ struct SocketSettings {
   std::size_t headerBytes(std::size_t header) const { return header + (sealed ? kSealBytes : 0); }
 };
 
-/// A socket that the ends of both directions may share. One thread at a time uses it.
-using SocketOfEnds = std::shared_ptr<const net::Socket>;
-
 /// Makes the sending end. The socket must be connected and non-blocking; it need not be TCP. Header
 /// and body of a small message are sent by one system call.
-std::unique_ptr<NetworkSender> makeSender(SocketOfEnds socket, const SocketSettings& settings);
+std::unique_ptr<NetworkSender> makeSender(net::Socket socket, const SocketSettings& settings);
 /// Makes the receiving end. A small message is received by one system call; large bodies are
 /// received directly into user memory.
-std::unique_ptr<NetworkReceiver> makeReceiver(SocketOfEnds socket, const SocketSettings& settings);
+std::unique_ptr<NetworkReceiver> makeReceiver(net::Socket socket, const SocketSettings& settings);
 
 inline constexpr std::size_t kMostLines = 128; ///< 16 sockets on each of 8 rails
 

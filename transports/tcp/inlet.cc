@@ -12,7 +12,7 @@ const std::byte* Inlet::next(std::size_t size, const SocketSettings& settings) {
     begin_ = 0;
     Pieces pieces;
     pieces.add(ahead_.data() + end_, ahead_.size() - end_);
-    end_ += receiveSome(*socket_, pieces, settings);
+    end_ += receiveSome(socket_, pieces, settings);
     if (ahead() < size) return nullptr;
   }
   const std::byte* found = ahead_.data() + begin_;
@@ -28,7 +28,7 @@ std::size_t Inlet::read(std::span<const MutableBytes> body, Range range,
     const bool all = pieces.add(body, Range{at, range.end});
     const std::size_t wanted = pieces.bytes();
     if (all) pieces.add(ahead_.data(), ahead_.size()); // ahead_ is empty here
-    const std::size_t got = receiveSome(*socket_, pieces, settings);
+    const std::size_t got = receiveSome(socket_, pieces, settings);
     at += std::min(got, wanted);
     if (got > wanted) {
       begin_ = 0;

@@ -15,11 +15,9 @@ namespace rondo::transport::tcp {
 /// messages). All functions throw as receiveSome().
 class Inlet {
  public:
-  explicit Inlet(SocketOfEnds socket) : socket_(std::move(socket)) {}
-  explicit Inlet(net::Socket socket)
-      : Inlet(std::make_shared<const net::Socket>(std::move(socket))) {}
+  explicit Inlet(net::Socket socket) : socket_(std::move(socket)) {}
 
-  int socket() const { return socket_->get(); }
+  int socket() const { return socket_.get(); }
   std::size_t ahead() const { return end_ - begin_; }
 
   /// The next `size` bytes, which count as read; null if they have not all arrived. Makes at most
@@ -33,7 +31,7 @@ class Inlet {
  private:
   std::size_t takeAhead(std::span<const MutableBytes> body, Range range);
 
-  SocketOfEnds socket_;
+  net::Socket socket_;
   std::size_t begin_ = 0, end_ = 0;
   std::array<std::byte, kReadAheadBytes> ahead_; // deliberately not initialized
 };

@@ -12,17 +12,13 @@ namespace {
 
 class Receiver final : public NetworkReceiver {
  public:
-  Receiver(SocketOfEnds socket, const SocketSettings& settings)
+  Receiver(net::Socket socket, const SocketSettings& settings)
       : settings_(settings), inlet_(std::move(socket)) {}
 
   const MessageHeader* peek() override {
     if (started_) return &header_;
     const std::byte* head = inlet_.next(settings_.headerBytes(kHeaderBytes), settings_);
-    if (!head) {
-      silence_.look(inlet_.socket(), settings_);
-      return nullptr;
-    }
-    silence_.end();
+    if (!head) return nullptr;
     requireSeal(head, kHeaderBytes, settings_);
     header_ = decodeHeader(decodeWord(head), decodeWord(head + 8), settings_);
     done_ = 0;
@@ -37,10 +33,7 @@ class Receiver final : public NetworkReceiver {
                                               return sum + piece.size;
                                             }));
     const std::size_t bytes = header_.bytes;
-    const std::size_t got = inlet_.read(body, {done_, bytes}, settings_);
-    if (got > 0) silence_.end();
-    else if (done_ < bytes) silence_.look(inlet_.socket(), settings_);
-    done_ += got;
+    done_ += inlet_.read(body, {done_, bytes}, settings_);
     started_ = done_ < bytes;
     return !started_;
   }
@@ -51,13 +44,11 @@ class Receiver final : public NetworkReceiver {
   MessageHeader header_;
   std::size_t done_ = 0; ///< bytes of its body
   Inlet inlet_;
-  /// Of what this rank sends on the same socket: keep-alive probes only if all is acknowledged.
-  Silence silence_;
 };
 
 } // namespace
 
-std::unique_ptr<NetworkReceiver> makeReceiver(SocketOfEnds socket, const SocketSettings& settings) {
+std::unique_ptr<NetworkReceiver> makeReceiver(net::Socket socket, const SocketSettings& settings) {
   return std::make_unique<Receiver>(std::move(socket), settings);
 }
 

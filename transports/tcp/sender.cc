@@ -32,14 +32,14 @@ struct StreamMessage {
 
 class Sender final : public QueueingSender<StreamMessage> {
  public:
-  Sender(SocketOfEnds socket, const SocketSettings& settings)
+  Sender(net::Socket socket, const SocketSettings& settings)
       : QueueingSender(settings), socket_(std::move(socket)) {}
 
   bool progress() override {
     if (begin_ == end_) return false;
     const bool moved = flush();
-    if (moved) silence_.end();
-    else silence_.look(socket_->get(), settings_);
+    if (moved) fruitless_ = 0;
+    else if (++fruitless_ % kLooksPerCheck == 0) check();
     return moved;
   }
 
@@ -50,7 +50,7 @@ class Sender final : public QueueingSender<StreamMessage> {
       std::size_t done = done_;
       for (auto number = begin_; number != end_; ++number, done = 0)
         if (!at(number).gather(done, pieces)) break;
-      const std::size_t sent = sendSome(*socket_, pieces, settings_);
+      const std::size_t sent = sendSome(socket_, pieces, settings_);
       advance(sent);
       moved |= sent > 0;
       // A short count means that the socket is full: another call would send nothing.
@@ -63,14 +63,20 @@ class Sender final : public QueueingSender<StreamMessage> {
       done_ -= at(begin_).bytes();
   }
 
-  SocketOfEnds socket_;
-  std::size_t done_ = 0; ///< bytes of the first message that were sent
-  Silence silence_;
+  void check() {
+    if (fruitless_ == kLooksPerCheck) unanswered_since_ = base::Clock::now();
+    unanswered_since_ = checkAnswered(socket_.get(), unanswered_since_, settings_);
+  }
+
+  net::Socket socket_;
+  std::size_t done_ = 0;        ///< bytes of the first message that were sent
+  std::uint64_t fruitless_ = 0; ///< consecutive calls of progress() that moved nothing
+  base::Clock::time_point unanswered_since_{}; ///< set while progress() moves nothing
 };
 
 } // namespace
 
-std::unique_ptr<NetworkSender> makeSender(SocketOfEnds socket, const SocketSettings& settings) {
+std::unique_ptr<NetworkSender> makeSender(net::Socket socket, const SocketSettings& settings) {
   return std::make_unique<Sender>(std::move(socket), settings);
 }
 

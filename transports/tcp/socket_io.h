@@ -80,24 +80,6 @@ inline std::size_t sendSome(const net::Socket& socket, Pieces& pieces,
 /// answers, is only slow, which is no error.
 base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
                                       const SocketSettings& settings);
-
-/// Checks a connection now and then while nothing moves on it.
-class Silence {
- public:
-  /// Something has moved.
-  void end() { looks_ = 0; }
-  /// A call has moved nothing. Throws as checkAnswered().
-  void look(int fd, const SocketSettings& settings) {
-    if (++looks_ % kLooksPerCheck != 0) return;
-    if (looks_ == kLooksPerCheck) since_ = base::Clock::now();
-    since_ = checkAnswered(fd, since_, settings);
-  }
-
- private:
-  std::uint64_t looks_ = 0;
-  base::Clock::time_point since_{}; ///< set at the first check
-};
-
 /// Returns the bytes received; 0 if none have arrived. Throws as sendSome(). An orderly end of the
 /// connection is also Error(peer_dead), because the caller expects more data. With TLS, bytes that
 /// another than the peer has sent or changed are Error(transport).

@@ -1,8 +1,5 @@
-// tcp: one or several sockets for each channel. Connections are authenticated.
-//
-// A channel with one socket shares it with the channel of the same index in the opposite direction
-// (shared_socket.h), except for Send and Recv: a sender must not wait until the peer receives, so
-// their senders dial. So do those of channels with several sockets.
+// tcp: one or several sockets for each channel. The sender's end dials; connections are
+// authenticated.
 //
 // The sockets of a channel are its lines: tcp_sockets for each *rail*. A rail is a pair of network
 // interfaces, one of each rank. A rank listens on all its rails. The kernel's routes decide which
@@ -14,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <map>
 #include <mutex>
 #include <set>
 
@@ -27,13 +23,12 @@
 #include "transports/mailbox.h"
 #include "transports/support.h"
 #include "transports/tcp/ends.h"
-#include "transports/tcp/shared_socket.h"
 
 namespace rondo::transport {
 namespace tcp {
 namespace {
 
-constexpr std::uint8_t kAddressVersion = 3;
+constexpr std::uint8_t kAddressVersion = 2;
 constexpr int kMaxSockets = 16;
 static_assert(kMaxSockets * net::kMostRails == kMostLines);
 constexpr std::size_t kMostSocketAddressBytes = 64;
@@ -93,8 +88,8 @@ void set(int fd, int level, int option, int value, const char* name) {
 }
 
 /// Sets TCP_NODELAY, so that small messages do not wait for an acknowledgement, and keep-alive.
-/// A receiving end that sends nothing would never notice a dead link. With keep-alive its system
-/// probes the peer's after a heartbeat of silence, and gives up after two more without
+/// Data flow in one direction, so a receiving end would never notice a dead link. With keep-alive
+/// its system probes the peer's after a heartbeat of silence, and gives up after two more without
 /// an answer.
 void prepare(int fd, const Options& options) {
   using std::chrono::seconds;
@@ -108,15 +103,11 @@ void prepare(int fd, const Options& options) {
   if (!options.tcp_congestion.empty()) setCongestion(fd, options.tcp_congestion);
 }
 
-/// Limits the send buffer of a socket to the same machine, so that the data stays in the caches.
-void stayInCaches(int fd) {
-  net::NativeAddress own, peer;
-  own.length = peer.length = sizeof(sockaddr_storage);
-  if (::getsockname(fd, own.get(), &own.length) != 0 ||
-      ::getpeername(fd, peer.get(), &peer.length) != 0)
-    return; // it has ended: its first use says so
-  const auto here = net::fromNative(own), there = net::fromNative(peer);
-  if (here.family == there.family && here.ip == there.ip)
+/// Limits the send buffer of a socket to `peer` if that is on the same machine, so that the data
+/// stays in the caches.
+void stayInCaches(int fd, const net::SocketAddress& peer) {
+  const net::SocketAddress own = net::localAddress(fd);
+  if (own.family == peer.family && own.ip == peer.ip)
     set(fd, SOL_SOCKET, SO_SNDBUF, kNearSendBytes, "SO_SNDBUF");
 }
 
@@ -159,37 +150,6 @@ ChannelSize networkChannelSize(const Options& options, std::size_t lines) {
   if (lines > 1) size.depth *= kStripedDepthTimes;
   return size;
 }
-
-/// Either end of a channel whose socket may also serve the opposite direction.
-class PendingEnd final : public PendingWithDeadline {
- public:
-  PendingEnd(const ChannelId& id, const Context& context, std::shared_ptr<SharedSocket> socket)
-      : PendingWithDeadline("tcp", id, context),
-        sends_(id.src == context.rank),
-        settings_{channel_, peer_, networkChannelSize(context.options, 1),
-                  silenceLimit(context.options), context.options.checksum},
-        socket_(std::move(socket)) {}
-
- private:
-  std::unique_ptr<Port> attempt() override {
-    const SocketOfEnds socket = socket_->poll();
-    if (!socket) return nullptr;
-    auto port = std::make_unique<Port>();
-    port->slot_bytes = settings_.size.slot_bytes;
-    port->depth = settings_.size.depth;
-    if (sends_) {
-      stayInCaches(socket->get());
-      port->path = makeSender(socket, settings_);
-    } else {
-      port->path = makeReceiver(socket, settings_);
-    }
-    return port;
-  }
-
-  const bool sends_;
-  const SocketSettings settings_;
-  const std::shared_ptr<SharedSocket> socket_;
-};
 
 /// An end of a channel until its first line is connected. The other lines may connect later.
 class Pending : public PendingWithDeadline {
@@ -240,11 +200,11 @@ class PendingSender final : public Pending {
     for (std::size_t line = 0; line < wiring.lines(); ++line)
       dials->push_back(std::make_unique<net::Dial>(
           dialSettings(context, wiring.rails[wiring.railOf(line)], id, static_cast<int>(line))));
-    connect_ = [dials, options = context.options](std::size_t line) {
+    connect_ = [dials, wiring, options = context.options](std::size_t line) {
       auto socket = (*dials)[line]->poll();
       if (!socket) return socket;
       prepare(socket->get(), options);
-      stayInCaches(socket->get());
+      stayInCaches(socket->get(), wiring.rails[wiring.railOf(line)]);
       return socket;
     };
   }
@@ -252,7 +212,7 @@ class PendingSender final : public Pending {
  private:
   void finish(Port& port, std::vector<net::Socket> sockets) override {
     if (sockets.size() == 1) {
-      port.path = makeSender(std::make_shared<net::Socket>(std::move(sockets[0])), settings_);
+      port.path = makeSender(std::move(sockets[0]), settings_);
       return;
     }
     const auto say = [peer = peer_, wiring = wiring_](std::size_t line, const std::string& why) {
@@ -286,8 +246,7 @@ class PendingReceiver final : public Pending {
 
  private:
   void finish(Port& port, std::vector<net::Socket> sockets) override {
-    if (sockets.size() == 1)
-      port.path = makeReceiver(std::make_shared<net::Socket>(std::move(sockets[0])), settings_);
+    if (sockets.size() == 1) port.path = makeReceiver(std::move(sockets[0]), settings_);
     else port.path = makeStripedReceiver({std::move(sockets), connect_, {}}, settings_);
   }
 };
@@ -330,8 +289,6 @@ class Tcp final : public Transport {
     // If the ranks' settings differ, both ends still compute the same numbers.
     Wiring wiring{peer.listeners, std::min(sockets_, peer.sockets)};
     wiring.rails.resize(std::min(peer.listeners.size(), rails_->size()));
-    if (wiring.lines() == 1 && id.index != ChannelId::kPointToPoint)
-      return std::make_unique<PendingEnd>(id, context_, sharedSocket(id, wiring.rails[0]));
     if (id.src == context_.rank) return std::make_unique<PendingSender>(id, context_, wiring);
     return std::make_unique<PendingReceiver>(id, context_, wiring, rails_);
   }
@@ -345,39 +302,9 @@ class Tcp final : public Transport {
     return options.tcp_sockets;
   }
 
-  /// The socket of this channel and of the opposite one.
-  std::shared_ptr<SharedSocket> sharedSocket(const ChannelId& id,
-                                             const net::SocketAddress& listener) {
-    const ChannelId up{id.communicator, std::min(id.src, id.dst), std::max(id.src, id.dst),
-                       id.index};
-    const std::lock_guard lock(mutex_);
-    // Each end is opened once, so the second one finds the socket of the first one.
-    if (auto known = half_open_.extract(up)) return std::move(known.mapped());
-    SharedSocket::Connect connect;
-    if (up.src == context_.rank) {
-      connect = [dial = std::make_shared<net::Dial>(dialSettings(context_, listener, up, 0)),
-                 options = context_.options] {
-        auto socket = dial->poll();
-        if (socket) prepare(socket->get(), options);
-        return socket;
-      };
-    } else {
-      connect = [up, rails = rails_, options = context_.options]() -> std::optional<net::Socket> {
-        auto arrived = (*rails)[0]->take(up, 0);
-        if (!arrived) return std::nullopt;
-        prepare(arrived->socket.get(), options);
-        return std::move(arrived->socket);
-      };
-    }
-    return half_open_[up] = std::make_shared<SharedSocket>(std::move(connect));
-  }
-
   const Context context_;
   const std::size_t slot_bytes_;
   const int sockets_;
-  std::mutex mutex_;
-  /// Sockets of which one direction has been opened. The key is the direction to the higher rank.
-  std::map<ChannelId, std::shared_ptr<SharedSocket>> half_open_;
   const std::shared_ptr<Rails> rails_ = std::make_shared<Rails>();
 };
 
