@@ -72,14 +72,10 @@ constexpr Group kGroups[] = {
     // direct 108 us; on a Zen 1 708 and 779 us.
     {{C::allreduce, 3, 3, yes, no},
      {{{32 * KiB, "oneshot"}, {2 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
-    // 4 ranks, 8 B: butterfly 13, oneshot 20 us; on a Zen 3 8 KiB: one server 75, butterfly 93 us;
-    // 32 KiB: 134 and 185; 64 KiB: two servers 60, halving_doubling 65 us (on a Zen 1 121 and 142);
-    // 1 MiB: two 453, direct 511 us (on a Zen 1 1752 and 1564).
+    // 4 ranks, 8 B: butterfly 13, oneshot 20 us; 64 KiB: two servers 60, halving_doubling 65 us (on
+    // a Zen 1 121 and 142); 1 MiB: two 453, direct 511 us (on a Zen 1 1752 and 1564).
     {{C::allreduce, 4, 4, yes, yes},
-     {{{4 * KiB, "butterfly"},
-       {32 * KiB, "parameter_server"},
-       {1 * MiB, "parameter_server", 2},
-       {kAlways, "direct"}}}},
+     {{{32 * KiB, "butterfly"}, {1 * MiB, "parameter_server", 2}, {kAlways, "direct"}}}},
     // 4 ranks in shared memory, on a Zen 5: 1 KiB oneshot 2.6, butterfly 3.4; 16 KiB two
     // servers 4.9,
     // butterfly 5.2; 1 MiB two servers 101, direct 114, halving_doubling 148; 64 MiB direct 14729,
