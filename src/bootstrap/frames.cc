@@ -91,7 +91,7 @@ class Take {
     flag = value == 1;
   }
   void take(const Nothing&) {
-    if (in_.u8() != 0) in_.fail("holds what it must not");
+    if (in_.u8() != 0) in_.fail("holds a field that this frame does not have");
   }
   void take(std::uint32_t& number) { number = in_.u32(); }
   void take(std::uint64_t& number) { number = in_.u64(); }
@@ -148,7 +148,7 @@ class Take {
 template <class T, class Of>
 concept Is = std::same_as<std::remove_const_t<T>, Of>;
 
-// What a frame that was read must hold besides.
+// Conditions on the values of a frame, beyond the types of its fields. Throw if one is broken.
 
 void check(const auto&, base::Reader&) {}
 void check(const Succeed& offer, base::Reader& in) {

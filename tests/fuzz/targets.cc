@@ -314,7 +314,7 @@ std::vector<Bytes> topologySeeds() {
                   "cpuset=\"0x2\" gp_index=\"5\"/></object></object></topology>")};
 }
 
-/// What was read is written; what is written is read again as the same.
+/// A plan that was parsed is written as XML again, and parsing that gives the same plan.
 bool msccl(Input input) {
   return takes(ErrorCode::invalid_argument, [&] {
     const auto first = plan::parseMsccl(textOf(input), "fuzz");
